@@ -1,0 +1,46 @@
+# `make demo` and `make test` set everything up by themselves; all they need is Python 3.11+ and a package index.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test test-all check docs bench bench-peers format clean
+
+demo: $(READY)
+	$(BIN)/python experiments/digits.py --out demo
+
+test: $(READY)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+test-all: $(READY)
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/mkdocs build --strict --quiet --site-dir site
+
+docs: $(READY)
+	$(BIN)/mkdocs build --strict --site-dir site
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+bench-peers: $(READY)
+	$(BIN)/pip install --quiet -e ".[peers]"
+	$(BIN)/python -m benchmarks --peers
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet -e ".[dev]"
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV) site demo .pytest_cache .mypy_cache .ruff_cache

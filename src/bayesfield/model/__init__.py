@@ -1,0 +1,18 @@
+"""What a user states: variables, factors, features, ties, and the prior of the parameters."""
+
+from bayesfield.model.builders import chain, grid, grid_edges, pairwise, potts
+from bayesfield.model.field import Factor, FactorBlock, RandomField, Variable
+from bayesfield.model.prior import Normal
+
+__all__ = [
+    "Factor",
+    "FactorBlock",
+    "Normal",
+    "RandomField",
+    "Variable",
+    "chain",
+    "grid",
+    "grid_edges",
+    "pairwise",
+    "potts",
+]

@@ -1,0 +1,190 @@
+"""Fields people fit most: pairwise on any graph, lattices, chains, Potts."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Literal, overload
+
+import numpy as np
+
+from bayesfield.model.field import FactorBlock, RandomField, as_states, positions
+from bayesfield.model.states import state_values
+from bayesfield.types import FloatArray, IntArray, InvalidInput
+
+Edges = Iterable[tuple[int, int]]
+
+
+def pairwise(
+    n: int,
+    edges: Edges,
+    states: int | Sequence[Hashable] = (0, 1),
+    *,
+    names: Sequence[str] | None = None,
+    tied: bool = False,
+) -> RandomField:
+    """A field with features x_i for every variable and x_i·x_j for every edge; one parameter each.
+
+    states: labels, the same for all variables; the features use them when they are numbers, else their positions
+    0, 1, …. tied: one parameter for all variables and one for all edges instead.
+    """
+    labels = as_states(states, "the field")
+    values = state_values(labels)
+    pairs = _edge_array(n, edges)
+    return _two_blocks(
+        labels, pairs, _names(names, n), tied, values[None, :], np.multiply.outer(values, values)[None], ("",), ("*",)
+    )
+
+
+def grid(
+    rows: int, columns: int, states: int | Sequence[Hashable] = (-1, 1), *, tied: bool = False
+) -> RandomField:
+    """``pairwise`` on a lattice, each site joined to the one below and the one to the right; sites in row order."""
+    names = _LazyNames(rows * columns, lambda i: f"x[{i // columns},{i % columns}]")
+    return pairwise(rows * columns, grid_edges(rows, columns), states, names=names, tied=tied)
+
+
+def chain(n: int, states: int | Sequence[Hashable] = (-1, 1), *, tied: bool = False) -> RandomField:
+    """``pairwise`` on a line of n variables."""
+    line = np.arange(max(n - 1, 0), dtype=np.int64)
+    return pairwise(n, np.stack([line, line + 1], axis=1), states, tied=tied)  # type: ignore[arg-type]
+
+
+def potts(
+    n: int,
+    edges: Edges,
+    states: int | Sequence[Hashable] = 3,
+    *,
+    names: Sequence[str] | None = None,
+    interaction: Literal["equal", "table"] = "equal",
+    tied: bool = False,
+) -> RandomField:
+    """A field of unordered states: for every variable an indicator of each state but the first, and for every edge
+
+    interaction="equal": one feature, 1 when both ends are in the same state;
+    interaction="table": an indicator of each pair of states, none the first: (K−1)² parameters an edge.
+    """
+    labels = as_states(states, "the field")
+    k = len(labels)
+    nodes = np.eye(k)[1:]
+    node_marks = tuple(f"={s}" for s in labels[1:])
+    if interaction == "equal":
+        couplings, edge_marks = np.eye(k)[None], ("==",)
+    elif interaction == "table":
+        couplings = np.einsum("ac,bd->abcd", nodes, nodes).reshape(-1, k, k)
+        edge_marks = tuple(f"={s}&={t}" for s in labels[1:] for t in labels[1:])
+    else:
+        raise InvalidInput(f'interaction is "equal" or "table"; got {interaction!r}')
+    return _two_blocks(labels, _edge_array(n, edges), _names(names, n), tied, nodes, couplings, node_marks, edge_marks)
+
+
+def grid_edges(rows: int, columns: int) -> Edges:
+    """Edges of a lattice with sites numbered in row order, as an (E, 2) array."""
+    if rows < 0 or columns < 0:
+        raise InvalidInput(f"a grid needs rows and columns ≥ 0; got {rows} × {columns}")
+    site = np.arange(rows * columns, dtype=np.int64).reshape(rows, columns)
+    right = np.stack([site[:, :-1].ravel(), site[:, 1:].ravel()], axis=1)
+    down = np.stack([site[:-1].ravel(), site[1:].ravel()], axis=1)
+    both = np.concatenate([right, down])
+    return both[np.lexsort((both[:, 1], both[:, 0]))]  # type: ignore[return-value]
+
+
+def _two_blocks(
+    labels: tuple[Hashable, ...],
+    pairs: IntArray,
+    names: Sequence[str],
+    tied: bool,
+    node_tables: FloatArray,
+    edge_tables: FloatArray,
+    node_marks: tuple[str, ...],
+    edge_marks: tuple[str, ...],
+) -> RandomField:
+    """A block of unary factors and a block of pair factors; parameters run over factors, then over features."""
+    n, k, c = len(names), len(node_tables), len(edge_tables)
+    sites = 1 if tied else n
+    bonds = (1 if tied else len(pairs)) if len(pairs) else 0
+    node_parameters = np.arange(sites * k, dtype=np.int64).reshape(sites, k)
+    edge_parameters = sites * k + np.arange(bonds * c, dtype=np.int64).reshape(bonds, c)
+
+    def name(p: int) -> str:
+        if p < sites * k:
+            who = "x" if tied else names[p // k]
+            return who + node_marks[p % k]
+        i, j = ("x", "x'") if tied else (names[v] for v in pairs[(p - sites * k) // c])
+        mark = edge_marks[(p - sites * k) % c]
+        left, amp, right = mark.partition("&")
+        return f"{i}{left},{j}{right}" if amp else f"{i}{mark}{j}"
+
+    blocks = [
+        FactorBlock(
+            np.arange(n, dtype=np.int64)[:, None],
+            node_tables,
+            np.ascontiguousarray(np.broadcast_to(node_parameters, (n, k))),
+            None,
+            (0,),
+        ),
+        FactorBlock(
+            pairs, edge_tables, np.ascontiguousarray(np.broadcast_to(edge_parameters, (len(pairs), c))), None, (0, 1)
+        ),
+    ]
+    total = sites * k + bonds * c
+    return RandomField.from_blocks(
+        [labels] * n,
+        blocks,
+        names,
+        _LazyNames(total, name),
+        _LazyNames(total, lambda p: "nodes" if p < sites * k else "edges"),
+    )
+
+
+def _edge_array(n: int, edges: Edges) -> IntArray:
+    """Edges as a sorted (E, 2) array of distinct pairs i < j."""
+    if n < 0:
+        raise InvalidInput(f"a field needs n ≥ 0 variables; got {n}")
+    given = np.asarray(edges if isinstance(edges, np.ndarray) else list(edges))
+    if given.size == 0:
+        return np.empty((0, 2), dtype=np.int64)
+    if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
+        raise InvalidInput(f"edges are pairs of variable numbers (i, j); got an array of shape {given.shape}")
+    if given.min() < 0 or given.max() >= n:
+        worst = given[(given < 0).any(axis=1) | (given >= n).any(axis=1)][0]
+        raise InvalidInput(f"edge {tuple(worst.tolist())} leaves the variables 0 to {n - 1}")
+    if (given[:, 0] == given[:, 1]).any():
+        i = int(given[given[:, 0] == given[:, 1]][0, 0])
+        raise InvalidInput(f"edge ({i}, {i}) joins a variable to itself; edges join two variables")
+    keys = np.unique(given.min(axis=1).astype(np.int64) * n + given.max(axis=1))
+    return np.stack([keys // n, keys % n], axis=1)
+
+
+def _names(names: Sequence[str] | None, n: int) -> Sequence[str]:
+    if names is None:
+        return _LazyNames(n, lambda i: f"x{i}")
+    if len(names) != n:
+        raise InvalidInput(f"names needs one name for each of the {n} variables; got {len(names)}")
+    if not isinstance(names, _LazyNames):
+        positions(names)
+    return names
+
+
+class _LazyNames(Sequence[str]):
+    """Names made when asked for: a lattice of a million sites should not pay for three million strings."""
+
+    def __init__(self, size: int, name: Callable[[int], str]) -> None:
+        self._size, self._name = size, name
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        if isinstance(index, slice):
+            return [self._name(i) for i in range(*index.indices(self._size))]
+        if not 0 <= index < self._size:
+            raise IndexError(index)
+        return self._name(index)
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self._name, range(self._size))
+
+    def __reduce__(self) -> tuple[type[list[str]], tuple[list[str]]]:
+        return list, (list(self),)  # a pickled field carries plain names

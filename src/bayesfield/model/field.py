@@ -1,0 +1,283 @@
+"""The random field p(x|λ) = exp(θ₀(x) + λᵀf(x)) / Z(λ), equation (1): its variables, factors, features and ties.
+
+A field keeps its factors in blocks that share their tables, so that a lattice of a million variables is two blocks
+and not three million objects.
+"""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayesfield.model.states import decode, encode
+from bayesfield.types import FloatArray, IntArray, InvalidInput
+
+States = tuple[Hashable, ...]
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A discrete variable: its name and its states, in order. ``states`` may be a number: then 0, 1, …"""
+
+    name: str
+    states: States
+
+    def __init__(self, name: str, states: int | Sequence[Hashable] = 2) -> None:
+        object.__setattr__(self, "name", str(name))
+        object.__setattr__(self, "states", as_states(states, f"variable {name!r}"))
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """A term of the energy over some variables: log_table + Σ_k λ_k · features[k].
+
+    variables: names of its scope. features: for each parameter's name a table over the scope's states, in the scope's
+    order; factors that name the same parameter are tied. log_table: a fixed term; −∞ forbids a state.
+    """
+
+    variables: tuple[str, ...]
+    features: Mapping[str, ArrayLike] = field(default_factory=dict)
+    log_table: ArrayLike | None = None
+
+    @classmethod
+    def from_potential(cls, variables: Sequence[str], potential: ArrayLike) -> "Factor":
+        """A fixed factor from a table of non-negative potentials."""
+        table = np.asarray(potential, dtype=np.float64)
+        if np.isnan(table).any() or (table < 0).any():
+            raise InvalidInput(f"the potentials of factor {tuple(variables)} must be ≥ 0; got {table.min()}")
+        with np.errstate(divide="ignore"):
+            return cls(tuple(variables), log_table=np.log(table))
+
+
+class FactorBlock(NamedTuple):
+    """m factors of d variables that share their tables.
+
+    scopes: (m, d) variables, ascending in each row. features: (k, *cardinalities) tables. parameters: (m, k) which
+    parameter multiplies each. log_table: (*cardinalities) or None. axes: position of each canonical axis in the user's
+    own order of the scope.
+    """
+
+    scopes: IntArray
+    features: FloatArray
+    parameters: IntArray
+    log_table: FloatArray | None
+    axes: tuple[int, ...]
+
+
+class RandomField:
+    """A discrete random field: ``RandomField(variables, factors)``, or one of the builders.
+
+    variables: Variable objects, or a mapping from name to states (a number or labels). factors: Factor objects. The
+    parameters are those that the factors name, in the order of first appearance. groups: optional, from a parameter's
+    name to the name of its group, for priors by group.
+    """
+
+    def __init__(
+        self,
+        variables: Sequence[Variable] | Mapping[str, int | Sequence[Hashable]],
+        factors: Sequence[Factor] = (),
+        groups: Mapping[str, str] | None = None,
+    ) -> None:
+        if isinstance(variables, Mapping):
+            variables = [Variable(name, states) for name, states in variables.items()]
+        self._names: Sequence[str] = [v.name for v in variables]
+        self._states: list[States] = [v.states for v in variables]
+        position = positions(self._names)
+        parameters: dict[str, int] = {}
+        self._blocks = [_block_of(f, position, self._states, parameters) for f in factors]
+        self._parameter_names: Sequence[str] = list(parameters)
+        self.n_parameters = len(parameters)
+        wanted = groups or {}
+        self.groups: Sequence[str] = [wanted.get(name, "parameters") for name in parameters]
+
+    @classmethod
+    def from_blocks(
+        cls,
+        states: Sequence[States],
+        blocks: Sequence[FactorBlock],
+        names: Sequence[str],
+        parameter_names: Sequence[str],
+        groups: Sequence[str],
+    ) -> "RandomField":
+        """What the builders call: blocks as they are, names possibly lazy."""
+        self = cls.__new__(cls)
+        self._names = names
+        self._states = list(states)
+        self._blocks = list(blocks)
+        self._parameter_names = parameter_names
+        self.n_parameters = len(parameter_names)
+        self.groups = groups
+        return self
+
+    # --- what is there ------------------------------------------------------------------------------------------
+
+    @property
+    def n_variables(self) -> int:
+        return len(self._states)
+
+    @property
+    def blocks(self) -> Sequence[FactorBlock]:
+        return self._blocks
+
+    @property
+    def states(self) -> Sequence[States]:
+        """The states of every variable."""
+        return self._states
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of the variables."""
+        return list(self._names)
+
+    @cached_property
+    def parameter_names(self) -> list[str]:
+        return list(self._parameter_names)
+
+    @cached_property
+    def cardinalities(self) -> IntArray:
+        return np.fromiter((len(s) for s in self._states), dtype=np.int64, count=self.n_variables)
+
+    @cached_property
+    def edges(self) -> list[tuple[int, int]]:
+        """Pairs of variables that share a factor: i < j, sorted."""
+        pairs = [
+            block.scopes[:, [s, t]]
+            for block in self._blocks
+            for t in range(block.scopes.shape[1])
+            for s in range(t)
+        ]
+        if not pairs:
+            return []
+        keys = np.unique(np.concatenate([p[:, 0] * self.n_variables + p[:, 1] for p in pairs]))
+        return list(zip((keys // self.n_variables).tolist(), (keys % self.n_variables).tolist(), strict=True))
+
+    @property
+    def n_factors(self) -> int:
+        return sum(len(block.scopes) for block in self._blocks)
+
+    @property
+    def factors(self) -> Iterator[Factor]:
+        """Every factor, in order, as an object of its own."""
+        for block in self._blocks:
+            tables = {k: _user_axes(block.features[k], block.axes) for k in range(len(block.features))}
+            fixed = None if block.log_table is None else _user_axes(block.log_table, block.axes)
+            for scope, parameters in zip(block.scopes, block.parameters, strict=True):
+                variables = tuple(self.names[scope[block.axes.index(a)]] for a in range(len(scope)))
+                features = {self.parameter_names[p]: tables[k] for k, p in enumerate(parameters)}
+                yield Factor(variables, features, fixed)
+
+    # --- data ---------------------------------------------------------------------------------------------------
+
+    def encode(self, X: Any) -> IntArray:
+        """(N, n) states' own values, array or DataFrame, to (N, n) positions in the states; refuses what does not fit."""
+        return encode(X, self._states, self.names)
+
+    def decode(self, codes: IntArray) -> Any:
+        """The inverse of ``encode``: (N, n) array of the states' own values."""
+        return decode(codes, self._states)
+
+    def features(self, X: Any) -> FloatArray:
+        """f(x) for every case: (N, F)."""
+        return self.features_of_codes(self.encode(X))
+
+    def features_of_codes(self, codes: IntArray) -> FloatArray:
+        result = np.zeros((len(codes), self.n_parameters))
+        for block in self._blocks:
+            index = block_entries(block, codes)
+            for k, table in enumerate(block.features):
+                np.add.at(result.T, block.parameters[:, k], table.ravel()[index].T)
+        return result
+
+    def mean_features(self, codes: IntArray) -> FloatArray:
+        """The average of f over cases: (F,). Works in slices, so that N·F never has to fit in memory."""
+        total = np.zeros(self.n_parameters)
+        step = max(1, 20_000_000 // max(self.n_parameters, 1))
+        for start in range(0, len(codes), step):
+            total += self.features_of_codes(codes[start : start + step]).sum(axis=0)
+        return total / max(len(codes), 1)
+
+    def __repr__(self) -> str:
+        return (
+            f"RandomField({self.n_variables} variables, {self.n_factors} factors, {self.n_parameters} parameters)"
+        )
+
+
+def block_entries(block: FactorBlock, codes: IntArray) -> IntArray:
+    """(N, m) position in the block's table that each case takes in each factor."""
+    index = np.zeros((len(codes), len(block.scopes)), dtype=np.int64)
+    for axis in range(block.scopes.shape[1]):
+        index = index * block_shape(block)[axis] + codes[:, block.scopes[:, axis]]
+    return index
+
+
+def block_shape(block: FactorBlock) -> tuple[int, ...]:
+    """Cardinalities of the block's tables."""
+    return block.features.shape[1:]
+
+
+def as_states(states: int | Sequence[Hashable], who: str) -> States:
+    """A number of states, or labels, as a tuple of distinct labels."""
+    result = tuple(range(states)) if isinstance(states, int | np.integer) else tuple(states)
+    if not result:
+        raise InvalidInput(f"{who} needs at least one state; got none")
+    if len(set(result)) != len(result):
+        raise InvalidInput(f"the states of {who} must differ from one another; got {result}")
+    return result
+
+
+def positions(names: Sequence[str]) -> dict[str, int]:
+    """Where each name stands; refuses a name given twice."""
+    position = {name: i for i, name in enumerate(names)}
+    if len(position) != len(names):
+        twice = next(name for i, name in enumerate(names) if position[name] != i)
+        raise InvalidInput(f"every variable needs a name of its own; {twice!r} is given twice")
+    return position
+
+
+def _block_of(
+    factor: Factor, position: dict[str, int], states: Sequence[States], parameters: dict[str, int]
+) -> FactorBlock:
+    """One factor as a block, its axes sorted by variable; new parameters are numbered as they come."""
+    names = (factor.variables,) if isinstance(factor.variables, str) else tuple(factor.variables)
+    unknown = [name for name in names if name not in position]
+    if unknown:
+        raise InvalidInput(f"factor {names} names {unknown[0]!r}, which is not a variable of this field")
+    if len(set(names)) != len(names):
+        raise InvalidInput(f"factor {names} names a variable twice; each may stand once in a scope")
+    scope = [position[name] for name in names]
+    order = sorted(range(len(scope)), key=scope.__getitem__)
+    shape = tuple(len(states[i]) for i in scope)
+    tables = [_table(t, shape, names, f"feature {p!r}").transpose(order) for p, t in factor.features.items()]
+    if any(not np.isfinite(t).all() for t in tables):
+        raise InvalidInput(f"factor {names} has a feature that is not finite; put −inf in log_table instead")
+    fixed = None
+    if factor.log_table is not None:
+        fixed = _table(factor.log_table, shape, names, "log_table").transpose(order)
+        if np.isnan(fixed).any() or np.isposinf(fixed).any():
+            raise InvalidInput(f"the log_table of factor {names} may hold finite numbers and −inf; it holds NaN or +inf")
+    sorted_shape = tuple(shape[a] for a in order)
+    return FactorBlock(
+        scopes=np.array([[scope[a] for a in order]], dtype=np.int64).reshape(1, len(scope)),
+        features=np.array(tables).reshape(len(tables), *sorted_shape),
+        parameters=np.array([[parameters.setdefault(str(p), len(parameters)) for p in factor.features]], dtype=np.int64),
+        log_table=fixed,
+        axes=tuple(order),
+    )
+
+
+def _table(values: ArrayLike, shape: tuple[int, ...], names: tuple[str, ...], what: str) -> FloatArray:
+    table = np.asarray(values, dtype=np.float64)
+    if table.shape != shape:
+        raise InvalidInput(
+            f"{what} of factor {names} needs shape {shape}, one axis for each variable; got {table.shape}"
+        )
+    return table
+
+
+def _user_axes(table: FloatArray, axes: tuple[int, ...]) -> FloatArray:
+    """A table with canonical (sorted) axes, back in the user's order."""
+    result: FloatArray = table.transpose(np.argsort(axes)) if axes else table
+    return result

@@ -1,0 +1,10 @@
+"""Covariances of the features at given beliefs: prepare once, then the full matrix, products, solves, chosen entries.
+
+This layer stands below ``inference``: it needs beliefs, not the engine that made them, and engines build on it.
+"""
+
+from bayesfield.response.base import Response
+from bayesfield.response.linear import LinearResponse
+from bayesfield.response.susceptibility import SusceptibilityResponse
+
+__all__ = ["LinearResponse", "Response", "SusceptibilityResponse"]

@@ -1,0 +1,125 @@
+"""Array aliases, the records that layers hand to one another, and the statuses they report."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+class GraphArrays(NamedTuple):
+    """A factor graph of n variables and m factors (two or more variables each) as flat arrays.
+
+    All tables stand in one vector of T entries: first a table for each variable (its unary potential), then one for
+    each factor, row-major, the last variable of the scope fastest. A *slot* is one member of one factor's scope; a
+    message runs along each slot in each direction. E slots in all.
+    """
+
+    cardinality: IntArray  # (n,) number of states
+    node_ptr: IntArray  # (n+1,) table of variable i: entries node_ptr[i]:node_ptr[i+1]
+    table_ptr: IntArray  # (m+1,) table of factor a: entries table_ptr[a]:table_ptr[a+1]; starts at node_ptr[n]
+    scope_ptr: IntArray  # (m+1,) slots of factor a: scope_ptr[a]:scope_ptr[a+1]
+    scope: IntArray  # (E,) the variable of each slot, ascending within a factor
+    stride: IntArray  # (E,) step in the factor's table when that variable's state goes up by one
+    slot_factor: IntArray  # (E,) the factor of each slot
+    slot_ptr: IntArray  # (n+1,) slots of variable i: slots[slot_ptr[i]:slot_ptr[i+1]]
+    slots: IntArray  # (E,) slots sorted by variable
+    message_ptr: IntArray  # (E+1,) message of slot e: entries message_ptr[e]:message_ptr[e+1]
+
+
+class Outcome(Enum):
+    """How a computation ended; the value is the sentence a user reads."""
+
+    EXACT = "exact"
+    CONVERGED = "converged by message passing"
+    MINIMISED = "message passing did not settle; converged by minimising the free energy directly"
+    OPTIMUM = "converged to an optimum"
+    NOT_CONVERGED = (
+        "not converged: the result is not a fixed point; raise the budget, add damping, or use bf.Exact() if the "
+        "graph allows"
+    )
+    NO_OPTIMUM = (
+        "stopped before the optimum; raise max_iterations, take a narrower prior, or use an engine that is exact on "
+        "this field"
+    )
+    INDEFINITE = (
+        "the curvature is not positive definite here: the engine's approximation breaks down at these couplings; use "
+        "bf.Exact() if the graph allows, or a narrower prior"
+    )
+    IMPOSSIBLE = "every joint state has probability zero; check the evidence and the zeros in the tables"
+
+
+_GOOD = frozenset({Outcome.EXACT, Outcome.CONVERGED, Outcome.MINIMISED, Outcome.OPTIMUM})
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How a computation ended, with the figures that show it."""
+
+    outcome: Outcome
+    iterations: int = 0
+    residual: float = 0.0
+    detail: str = ""
+    history: FloatArray = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
+
+    @property
+    def converged(self) -> bool:
+        return self.outcome in _GOOD
+
+    def __str__(self) -> str:
+        text = self.outcome.value
+        if self.iterations:
+            text += f" (iterations {self.iterations}, residual {self.residual:.2g})"
+        return f"{text}; {self.detail}" if self.detail else text
+
+
+@dataclass(frozen=True, slots=True)
+class Marginals:
+    """What an engine returns for tables θ.
+
+    log_z: log Σ_x exp θ(x), exact or the engine's approximation.
+    tables: (T,) belief of every table entry, laid out like θ: variables first, then factors.
+    state: whatever the engine needs to answer for covariances or to start again (messages, a calibrated tree).
+    """
+
+    log_z: float
+    tables: FloatArray
+    status: Status
+    state: Any = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a job will take, known before anything is allocated."""
+
+    entries: int
+    bytes: int
+    detail: str
+
+
+class Tables(Protocol):
+    """The structure an engine works on: see graph.Graph."""
+
+    @property
+    def arrays(self) -> GraphArrays: ...
+
+
+class BayesfieldError(Exception):
+    """Base of the errors this library raises on purpose; the text says what to do."""
+
+
+class InvalidInput(BayesfieldError, ValueError):  # noqa: N818 - reads as what it says
+    """The caller gave something that cannot be used."""
+
+
+class TooLarge(BayesfieldError, MemoryError):  # noqa: N818
+    """The job would not fit in memory; nothing was allocated."""
+
+
+class IndefiniteCurvature(BayesfieldError, ArithmeticError):  # noqa: N818
+    """No Gaussian posterior exists at this point: the precision is not positive definite."""
