@@ -1,0 +1,132 @@
+"""The Bethe engine: loopy belief propagation, and direct minimisation of its free energy where messages circle."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+from bayesfield.graph import Design, Graph
+from bayesfield.kernels import messages, pairs
+from bayesfield.kernels.pairs import pair_arrays
+from bayesfield.kernels.residual import run_residual
+from bayesfield.response import LinearResponse, Response, SusceptibilityResponse
+from bayesfield.types import Cost, FloatArray, GraphArrays, IntArray, InvalidInput, Marginals, Outcome, Status
+
+Schedule = Literal["sequential", "flooding", "residual"]
+Run = tuple[int, float]
+
+
+@dataclass(frozen=True)
+class Bethe:
+    """Approximate inference by loopy belief propagation; exact on trees.
+
+    schedule: "sequential" (variable by variable, back and forth), "flooding" (all at once) or "residual" (the message
+    that would change most). damping: share of the old log-message kept, in [0, 1). tolerance: largest change of a
+    log-message by an undamped update, so damping does not loosen it. max_sweeps: budget of message passing.
+    max_direct: budget, in sweeps, of the minimisation that follows if message passing has not settled; 0 for none.
+    linear_response: "sparse" solves one system as sparse as the graph; "messages" passes derivatives along.
+    """
+
+    schedule: Schedule = "sequential"
+    damping: float = 0.0
+    tolerance: float = 1e-10
+    max_sweeps: int = 1000
+    max_direct: int = 50_000
+    linear_response: Literal["sparse", "messages"] = "sparse"
+
+    def __post_init__(self) -> None:
+        if self.schedule not in ("sequential", "flooding", "residual"):
+            raise InvalidInput(f'schedule is "sequential", "flooding" or "residual"; got {self.schedule!r}')
+        if not 0.0 <= self.damping < 1.0:
+            raise InvalidInput(f"damping lies in [0, 1); got {self.damping}")
+        if not self.tolerance > 0.0 or self.max_sweeps < 1 or self.max_direct < 0:
+            raise InvalidInput("tolerance and max_sweeps must be above zero, and max_direct not below it")
+
+    def preview(self, graph: Graph) -> Cost:
+        numbers = 4 * int(graph.arrays.message_ptr[-1]) + 2 * graph.n_entries
+        return Cost(graph.n_entries, 8 * numbers, f"{graph.n_entries:,} table entries and their messages")
+
+    def infer(self, graph: Graph, theta: FloatArray, start: FloatArray | None = None) -> Marginals:
+        """start: messages to begin from (``marginals.state`` of an earlier call), else uniform."""
+        g = graph.arrays
+        inbox = np.zeros(g.message_ptr[-1]) if start is None else start.copy()
+        history = np.zeros(self.max_sweeps)
+        sweeps, residual = self._pass_messages(graph, theta, inbox, history)
+        outcome = Outcome.CONVERGED
+        history = history[:sweeps]
+        if not residual <= self.tolerance and self.max_direct:
+            outcome = Outcome.MINIMISED
+            inbox[~np.isfinite(inbox)] = 0.0
+            descent = np.zeros(self.max_direct)
+            sweeps, residual = messages.double_loop(g, theta, inbox, self.tolerance, _INNER, descent)
+            history = np.concatenate([history, descent[:sweeps]])
+        if not residual <= self.tolerance:
+            outcome = Outcome.NOT_CONVERGED
+        tables = np.empty(graph.n_entries)
+        cavity, _ = messages.cavities(g, theta, inbox)
+        log_z = messages.beliefs(g, theta, inbox, cavity, tables)
+        if log_z == -np.inf:
+            outcome = Outcome.IMPOSSIBLE
+        return Marginals(float(log_z), tables, Status(outcome, int(sweeps), float(residual), history=history), inbox)
+
+    def response(self, graph: Graph, design: Design, theta: FloatArray, marginals: Marginals) -> Response:
+        if self.linear_response == "messages":
+            return SusceptibilityResponse(graph, design, marginals.tables)
+        return LinearResponse(graph, design, marginals.tables)
+
+    def maximise(self, graph: Graph, theta: FloatArray) -> tuple[IntArray, Status]:
+        """A joint state by max-product; the most probable one on trees."""
+        g = graph.arrays
+        inbox = np.zeros(g.message_ptr[-1])
+        history = np.zeros(self.max_sweeps)
+        if self.schedule == "residual":
+            run = run_residual(g, theta, inbox, self.damping, self.tolerance, history, True)
+        else:
+            flooding = self.schedule == "flooding"
+            run = messages.run_sweeps(g, theta, inbox, flooding, self.damping, self.tolerance, history, True)
+        states = np.zeros(len(g.cardinality), dtype=np.int64)
+        messages.decode(g, theta, inbox, graph.plan("walk", _walk), states)
+        outcome = Outcome.CONVERGED if run[1] <= self.tolerance else Outcome.NOT_CONVERGED
+        return states, Status(outcome, int(run[0]), float(run[1]), history=history[: run[0]])
+
+    def _pass_messages(self, graph: Graph, theta: FloatArray, inbox: FloatArray, history: FloatArray) -> Run:
+        """Message passing by the fastest kernel that is safe for these tables."""
+        g = graph.arrays
+        if self.schedule == "residual":
+            return run_residual(g, theta, inbox, self.damping, self.tolerance, history, False)
+        options = (inbox, self.schedule == "flooding", self.damping, self.tolerance, history)
+        widths = graph.plan("widths", _widths)
+        if widths == (2, 2, 2):
+            *form, worst = pairs.odds_form(g, theta)
+            if worst < pairs.SAFE_RANGE:
+                return pairs.run_odds(g, graph.plan("pairs", pair_arrays), *form, *options)
+        elif widths[0] == 2 and pairs.log_range(g, theta) < pairs.SAFE_RANGE:
+            psi = messages.potentials(g, theta)
+            ratio = pairs.potts_ratio(g, psi)
+            return pairs.run_tables(g, graph.plan("pairs", pair_arrays), theta, psi, ratio, *options)
+        return messages.run_sweeps(g, theta, *options, False)
+
+
+_INNER = 3  # sweeps of the convex problem before its tangent is moved
+
+
+def _widths(g: GraphArrays) -> tuple[int, int, int]:
+    """Variables in the largest factor (2 also if there is none and all are pairs), fewest and most states."""
+    degree = np.diff(g.scope_ptr)
+    pairwise = 2 if (degree == 2).all() else int(degree.max())
+    return pairwise, int(g.cardinality.min(initial=2)), int(g.cardinality.max(initial=2))
+
+
+def _walk(g: GraphArrays) -> IntArray:
+    """The variables in breadth-first order, component by component."""
+    n, m = len(g.cardinality), len(g.table_ptr) - 1
+    pairs_matrix = sparse.coo_array((np.ones(len(g.scope)), (g.scope, n + g.slot_factor)), shape=(n + m, n + m)).tocsr()
+    _, component = connected_components(pairs_matrix, directed=False)
+    _, first = np.unique(component, return_index=True)
+    found = [
+        breadth_first_order(pairs_matrix, start, directed=False, return_predecessors=False) for start in first
+    ]
+    order = np.concatenate(found).astype(np.int64) if found else np.empty(0, dtype=np.int64)
+    return order[order < n]

@@ -1,0 +1,324 @@
+"""Fast message passing where every factor has two variables and no table has zeros. Same fixed points as ``messages``.
+
+A variable multiplies what comes in, divides out one neighbour and sends on: no exponentials, no logs. Messages are
+kept in the order of the receiving variable's slots. The caller has checked that nothing can overflow (see *_range).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesfield.kernels.jit import jit
+from bayesfield.types import FloatArray, GraphArrays, IntArray
+
+SAFE_RANGE = 600.0  # largest log-range of a product of messages that plain numbers are trusted with; e^709 overflows
+
+
+class PairArrays(NamedTuple):
+    """Where a message that a variable sends along its k-th slot arrives."""
+
+    reverse: np.ndarray  # (E,) int32: position of the partner's slot in ``slots``
+    offset: IntArray  # (E+1,) where the message of the k-th slot (in order of ``slots``) starts
+
+
+@jit
+def pair_arrays(g: GraphArrays) -> PairArrays:
+    E = len(g.slots)
+    place = np.empty(E, dtype=np.int64)
+    for k in range(E):
+        place[g.slots[k]] = k
+    reverse = np.empty(E, dtype=np.int32)
+    offset = np.zeros(E + 1, dtype=np.int64)
+    for k in range(E):
+        slot = g.slots[k]
+        a = g.slot_factor[slot]
+        reverse[k] = place[g.scope_ptr[a] + g.scope_ptr[a + 1] - 1 - slot]
+        offset[k + 1] = offset[k] + g.cardinality[g.scope[slot]]
+    return PairArrays(reverse, offset)
+
+
+# --- two states: messages as odds -----------------------------------------------------------------------------------
+
+
+@jit
+def odds_form(g: GraphArrays, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+    """θ of a binary pairwise field as odds: node odds, coupling odds a = e^{2w} and a field's odds for each slot.
+
+    A table is c + w·xy + u·x + v·y in x, y = ±1. The last value bounds the log of any odds that can come up.
+    """
+    n = len(g.cardinality)
+    log_node = np.empty(n)
+    spread = np.empty(n)
+    field = np.empty(len(g.scope))
+    coupling = np.empty(len(g.scope))
+    for i in range(n):
+        log_node[i] = theta[g.node_ptr[i] + 1] - theta[g.node_ptr[i]]
+        spread[i] = 0.0
+    for a in range(len(g.table_ptr) - 1):
+        t = g.table_ptr[a]
+        w = 0.25 * (theta[t] - theta[t + 1] - theta[t + 2] + theta[t + 3])
+        u = 0.25 * (theta[t + 3] + theta[t + 2] - theta[t + 1] - theta[t])
+        v = 0.25 * (theta[t + 3] - theta[t + 2] + theta[t + 1] - theta[t])
+        first = g.scope_ptr[a]
+        for side in range(2):
+            coupling[first + side] = 2.0 * w
+            field[first + side] = 2.0 * (u if side == 0 else v)
+            log_node[g.scope[first + side]] += field[first + side]
+            spread[g.scope[first + side]] += abs(2.0 * w)
+    worst = 0.0
+    for i in range(n):
+        worst = max(worst, abs(log_node[i]) + spread[i])
+    return log_node, coupling, field, worst
+
+
+@jit
+def run_odds(
+    g: GraphArrays,
+    pairs: PairArrays,
+    log_node: FloatArray,
+    log_coupling: FloatArray,
+    field: FloatArray,
+    inbox: FloatArray,
+    flooding: bool,
+    damping: float,
+    tolerance: float,
+    history: FloatArray,
+) -> tuple[int, float]:
+    """messages.run_sweeps for binary pairwise fields, in odds: r' = (aB + r) / (B + ar), B the belief's odds."""
+    E = len(g.slots)
+    node = np.exp(log_node)
+    a = np.empty(E)
+    r = np.empty(E)
+    for k in range(E):
+        slot = g.slots[k]
+        a[k] = np.exp(log_coupling[slot])
+        start = inbox[g.message_ptr[slot] + 1] - inbox[g.message_ptr[slot]] - field[slot]
+        bound = abs(log_coupling[slot])
+        r[k] = np.exp(min(max(start, -bound), bound))
+    send = r.copy() if flooding else r
+    residual = 0.0
+    sweeps = len(history)
+    checked = 0.0
+    for sweep in range(len(history)):
+        look = sweep < 8 or sweep % 4 == 0 or sweep == len(history) - 1
+        residual = _odds_sweep(g.slot_ptr, pairs.reverse, node, a, r, send, sweep % 2 == 1, damping, look)
+        if flooding:
+            r[:] = send
+        if look:
+            checked = residual
+        history[sweep] = checked
+        if look and residual <= tolerance:
+            sweeps = sweep + 1
+            break
+    for k in range(E):
+        slot = g.slots[k]
+        log_odds = np.log(r[k]) + field[slot]
+        inbox[g.message_ptr[slot]] = min(0.0, -log_odds)
+        inbox[g.message_ptr[slot] + 1] = min(0.0, log_odds)
+    return sweeps, checked
+
+
+@jit
+def _odds_sweep(
+    ptr: IntArray,
+    reverse: np.ndarray,
+    node: FloatArray,
+    a: FloatArray,
+    r: FloatArray,
+    send: FloatArray,
+    backwards: bool,
+    damping: float,
+    look: bool,
+) -> float:
+    n = len(node)
+    residual = 0.0
+    for step in range(n):
+        i = n - 1 - step if backwards else step
+        B = node[i]
+        for k in range(ptr[i], ptr[i + 1]):
+            B *= r[k]
+        if damping == 0.0 and not look:
+            for k in range(ptr[i], ptr[i + 1]):
+                send[reverse[k]] = (a[k] * B + r[k]) / (B + a[k] * r[k])
+        else:
+            for k in range(ptr[i], ptr[i + 1]):
+                new = (a[k] * B + r[k]) / (B + a[k] * r[k])
+                old = r[reverse[k]]
+                residual = max(residual, abs(new - old) / min(new, old))
+                if damping > 0.0:
+                    new = np.exp(damping * np.log(old) + (1.0 - damping) * np.log(new))
+                send[reverse[k]] = new
+    return residual
+
+
+# --- any number of states: messages as probabilities ----------------------------------------------------------------
+
+
+@jit
+def log_range(g: GraphArrays, theta: FloatArray) -> float:
+    """Bound on the log-range of any product of messages; infinite with zeros in tables."""
+    worst = 0.0
+    spread = np.empty(len(g.cardinality))
+    for i in range(len(spread)):
+        part = theta[g.node_ptr[i] : g.node_ptr[i + 1]]
+        spread[i] = part.max() - part.min()
+    for a in range(len(g.table_ptr) - 1):
+        part = theta[g.table_ptr[a] : g.table_ptr[a + 1]]
+        width = part.max() - part.min()
+        for k in range(g.scope_ptr[a], g.scope_ptr[a + 1]):
+            spread[g.scope[k]] += width
+    for i in range(len(spread)):
+        if not spread[i] <= worst:
+            worst = spread[i]
+    return worst
+
+
+@jit
+def potts_ratio(g: GraphArrays, psi: FloatArray) -> FloatArray:
+    """ψ_equal / ψ_different for tables that have only these two values, else NaN."""
+    ratio = np.full(len(g.table_ptr) - 1, np.nan)
+    for a in range(len(ratio)):
+        K = g.cardinality[g.scope[g.scope_ptr[a]]]
+        if K != g.cardinality[g.scope[g.scope_ptr[a] + 1]] or K < 3:
+            continue
+        t = g.table_ptr[a]
+        alike = True
+        for x in range(K):
+            for y in range(K):
+                alike = alike and psi[t + x * K + y] == (psi[t] if x == y else psi[t + 1])
+        if alike:
+            ratio[a] = psi[t] / psi[t + 1]
+    return ratio
+
+
+@jit
+def run_tables(
+    g: GraphArrays,
+    pairs: PairArrays,
+    theta: FloatArray,
+    psi: FloatArray,
+    ratio: FloatArray,
+    inbox: FloatArray,
+    flooding: bool,
+    damping: float,
+    tolerance: float,
+    history: FloatArray,
+) -> tuple[int, float]:
+    """messages.run_sweeps for pairwise fields without zeros, in plain numbers."""
+    node = np.empty(g.node_ptr[len(g.cardinality)])
+    for i in range(len(g.cardinality)):
+        part = theta[g.node_ptr[i] : g.node_ptr[i + 1]]
+        node[g.node_ptr[i] : g.node_ptr[i + 1]] = np.exp(part - part.max())
+    message = np.empty(len(inbox))
+    for k in range(len(g.slots)):
+        slot = g.slots[k]
+        for x in range(g.cardinality[g.scope[slot]]):
+            message[pairs.offset[k] + x] = np.exp(max(inbox[g.message_ptr[slot] + x], -SAFE_RANGE))
+    send = message.copy() if flooding else message
+    sweeps = len(history)
+    residual = 0.0
+    for sweep in range(len(history)):
+        residual = _table_sweep(g, pairs, node, psi, ratio, message, send, sweep % 2 == 1, damping)
+        if flooding:
+            message[:] = send
+        history[sweep] = residual
+        if residual <= tolerance:
+            sweeps = sweep + 1
+            break
+    for k in range(len(g.slots)):
+        slot = g.slots[k]
+        size = g.cardinality[g.scope[slot]]
+        part = message[pairs.offset[k] : pairs.offset[k] + size]
+        inbox[g.message_ptr[slot] : g.message_ptr[slot] + size] = np.log(part / part.max())
+    return sweeps, residual
+
+
+@jit
+def _table_sweep(
+    g: GraphArrays,
+    pairs: PairArrays,
+    node: FloatArray,
+    psi: FloatArray,
+    ratio: FloatArray,
+    message: FloatArray,
+    send: FloatArray,
+    backwards: bool,
+    damping: float,
+) -> float:
+    n = len(g.cardinality)
+    widest = g.cardinality.max() if n else 0
+    belief = np.empty(widest)
+    cavity = np.empty(widest)
+    new = np.empty(widest)
+    residual = 0.0
+    for step in range(n):
+        i = n - 1 - step if backwards else step
+        K = g.cardinality[i]
+        for x in range(K):
+            belief[x] = node[g.node_ptr[i] + x]
+        for k in range(g.slot_ptr[i], g.slot_ptr[i + 1]):
+            at = pairs.offset[k]
+            for x in range(K):
+                belief[x] *= message[at + x]
+        for k in range(g.slot_ptr[i], g.slot_ptr[i + 1]):
+            at = pairs.offset[k]
+            for x in range(K):
+                cavity[x] = belief[x] / message[at + x]
+            slot = g.slots[k]
+            a = g.slot_factor[slot]
+            to = pairs.reverse[k]
+            K_to = pairs.offset[to + 1] - pairs.offset[to]
+            start = g.table_ptr[a]
+            if not np.isnan(ratio[a]):
+                _potts_product(cavity, ratio[a], K, new)
+            elif slot == g.scope_ptr[a]:
+                _row_product(cavity, psi[start : start + K * K_to], K, K_to, new)
+            else:
+                _column_product(cavity, psi[start : start + K * K_to], K, K_to, new)
+            residual = max(residual, _deliver(new, message, send, pairs.offset[to], K_to, damping))
+    return residual
+
+
+@jit
+def _potts_product(cavity: FloatArray, ratio: float, K: int, new: FloatArray) -> None:
+    total = 0.0
+    for x in range(K):
+        total += cavity[x]
+    for x in range(K):
+        new[x] = total + (ratio - 1.0) * cavity[x]
+
+
+@jit
+def _row_product(cavity: FloatArray, table: FloatArray, K: int, K_to: int, new: FloatArray) -> None:
+    new[:K_to] = 0.0
+    for x in range(K):
+        c = cavity[x]
+        for y in range(K_to):
+            new[y] += c * table[x * K_to + y]
+
+
+@jit
+def _column_product(cavity: FloatArray, table: FloatArray, K: int, K_to: int, new: FloatArray) -> None:
+    for y in range(K_to):
+        total = 0.0
+        for x in range(K):
+            total += cavity[x] * table[y * K + x]
+        new[y] = total
+
+
+@jit
+def _deliver(new: FloatArray, message: FloatArray, send: FloatArray, at: int, K: int, damping: float) -> float:
+    """Scale a message to sum 1, blend it with the old one, store it; returns its largest relative change."""
+    total = 0.0
+    for y in range(K):
+        total += new[y]
+    scale = 1.0 / total
+    gap = 0.0
+    for y in range(K):
+        value = new[y] * scale
+        old = message[at + y]
+        gap = max(gap, abs(value - old) / min(value, old))
+        if damping > 0.0:
+            value = np.exp(damping * np.log(old) + (1.0 - damping) * np.log(value))
+        send[at + y] = value
+    return gap
