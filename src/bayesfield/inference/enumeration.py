@@ -6,7 +6,7 @@ import numpy as np
 
 from bayesfield import memory
 from bayesfield.graph import Design, Graph
-from bayesfield.response import Response
+from bayesfield.response import Response, TableResponse
 from bayesfield.types import Cost, FloatArray, GraphArrays, IntArray, Marginals, Outcome, Status
 
 
@@ -44,7 +44,7 @@ class Enumeration:
         return _joint_states(graph.arrays.cardinality)[rng.choice(len(probability), size=n, p=probability)]
 
 
-class _EnumerationResponse(Response):
+class _EnumerationResponse(TableResponse):
     def __init__(self, design: Design, entries: IntArray, probability: FloatArray) -> None:
         super().__init__(design)
         self._entries, self._probability = entries, probability

@@ -10,7 +10,7 @@ from bayesfield.graph import Design, Graph
 from bayesfield.inference import tree_plan
 from bayesfield.kernels import trees
 from bayesfield.kernels.trees import TreeArrays
-from bayesfield.response import Response
+from bayesfield.response import Response, TableResponse
 from bayesfield.types import Cost, FloatArray, IntArray, Marginals, Outcome, Status
 
 _ADVICE = "Use bf.Bethe(), which needs only the model's own tables, or condition on more evidence."
@@ -96,7 +96,7 @@ def _calibrate(tree: TreeArrays, theta: FloatArray) -> tuple[float, FloatArray, 
     return float(log_z), tables, buffer
 
 
-class TreeResponse(Response):
+class TreeResponse(TableResponse):
     """Exact covariances, by the derivative of the two passes along each direction."""
 
     def __init__(self, design: Design, tree: TreeArrays, tables: FloatArray, marginal: FloatArray) -> None:

@@ -3,8 +3,8 @@
 This layer stands below ``inference``: it needs beliefs, not the engine that made them, and engines build on it.
 """
 
-from bayesfield.response.base import Response
+from bayesfield.response.base import Response, TableResponse
 from bayesfield.response.linear import LinearResponse
 from bayesfield.response.susceptibility import SusceptibilityResponse
 
-__all__ = ["LinearResponse", "Response", "SusceptibilityResponse"]
+__all__ = ["LinearResponse", "Response", "SusceptibilityResponse", "TableResponse"]

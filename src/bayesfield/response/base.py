@@ -1,4 +1,4 @@
-"""What every covariance of the features can do; an engine only has to multiply tables."""
+"""What every covariance of the features can do."""
 
 from abc import ABC, abstractmethod
 
@@ -7,13 +7,13 @@ from scipy import linalg
 
 from bayesfield import memory
 from bayesfield.graph import Design
-from bayesfield.types import Cost, FloatArray, IntArray
+from bayesfield.types import Cost, FloatArray, IndefiniteCurvature, IntArray, Outcome
 
-_CHUNK_NUMBERS = 4_000_000  # size of a (T, D) slab of directions
+_SLAB = 4_000_000  # numbers in a (T, D) slab of directions
 
 
 class Response(ABC):
-    """The covariance operator C = Aᵀ Cov(b) A of the features, at one point."""
+    """The covariance C = Aᵀ Cov(b) A of the features at one point; prepared once, asked many times."""
 
     def __init__(self, design: Design) -> None:
         self.design = design
@@ -24,18 +24,8 @@ class Response(ABC):
         return int(self.design.matrix.shape[1])
 
     @abstractmethod
-    def table_product(self, directions: FloatArray) -> FloatArray:
-        """Cov(b) · directions: how all beliefs (T, D) change when θ moves along each column (T, D)."""
-
     def product(self, vectors: FloatArray) -> FloatArray:
         """C · vectors, for (F,) or (F, D)."""
-        columns = vectors if vectors.ndim == 2 else vectors[:, None]
-        out = np.empty((self.size, columns.shape[1]))
-        step = max(1, _CHUNK_NUMBERS // max(self.design.matrix.shape[0], 1))
-        for k in range(0, columns.shape[1], step):
-            moved = self.table_product(np.ascontiguousarray(self.design.matrix @ columns[:, k : k + step]))
-            out[:, k : k + step] = self.design.transpose @ moved
-        return out if vectors.ndim == 2 else out[:, 0]
 
     def covariance(self) -> FloatArray:
         """C, dense (F, F)."""
@@ -56,21 +46,46 @@ class Response(ABC):
         return result
 
     def diagonal(self) -> FloatArray:
-        """Variance of every feature."""
-        result: FloatArray = np.diag(self.covariance()).copy()
-        return result
+        """The variance of every feature."""
+        step = max(1, _SLAB // max(self.size, 1))
+        parts = [
+            self.columns(k := np.arange(start, min(start + step, self.size)))[k, np.arange(len(k))]
+            for start in range(0, self.size, step)
+        ]
+        return np.concatenate(parts) if parts else np.empty(0)
 
     def solve(self, vectors: FloatArray, weight: float, ridge: FloatArray) -> FloatArray:
         """(weight·C + diag(ridge))⁻¹ · vectors."""
         matrix = weight * self.covariance() + np.diag(ridge)
-        result: FloatArray = linalg.solve(matrix, vectors, assume_a="pos")
+        try:
+            factor = linalg.cho_factor(matrix)
+        except linalg.LinAlgError:
+            raise IndefiniteCurvature(Outcome.INDEFINITE.value) from None
+        result: FloatArray = linalg.cho_solve(factor, vectors)
         return result
+
+
+class TableResponse(Response):
+    """A response that knows how all tables move: products go through θ̇ = Av and Aᵀḃ."""
+
+    @abstractmethod
+    def table_product(self, directions: FloatArray) -> FloatArray:
+        """Cov(b) · directions: how all beliefs (T, D) change when θ moves along each column (T, D)."""
+
+    def product(self, vectors: FloatArray) -> FloatArray:
+        columns = vectors if vectors.ndim == 2 else vectors[:, None]
+        out = np.empty((self.size, columns.shape[1]))
+        step = max(1, _SLAB // max(self.design.matrix.shape[0], 1))
+        for k in range(0, columns.shape[1], step):
+            moved = self.table_product(np.ascontiguousarray(self.design.matrix @ columns[:, k : k + step]))
+            out[:, k : k + step] = self.design.transpose @ moved
+        return out if vectors.ndim == 2 else out[:, 0]
 
 
 def require_dense(size: int, what: str) -> None:
     """Refuse an (F, F) matrix that does not fit (with room for a factor and a temporary)."""
     memory.require(
-        Cost(size * size, 24 * size * size, f"dense {size} × {size} matrices"),
+        Cost(size * size, 24 * size * size, f"dense {size:,} × {size:,} matrices"),
         what,
         "Ask for the entries, products or the diagonal you need, or tie parameters.",
     )
