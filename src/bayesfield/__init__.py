@@ -1,1 +1,56 @@
-__version__="0.1.0"
+"""bayesfield: Bayesian learning of discrete random fields.
+
+    import bayesfield as bf
+    field = bf.grid(8, 8)
+    posterior = bf.fit(field, X, prior=bf.Normal(variance=0.25))
+    posterior.summary()
+"""
+
+from bayesfield.inference import (
+    Auto,
+    Beliefs,
+    Bethe,
+    Engine,
+    Enumeration,
+    Exact,
+    covariance,
+    infer,
+    most_probable,
+    sample,
+)
+from bayesfield.model import Factor, Normal, RandomField, Variable, chain, grid, grid_edges, pairwise, potts
+from bayesfield.posterior import FitRecord, Posterior, fit
+from bayesfield.types import BayesfieldError, IndefiniteCurvature, InvalidInput, Outcome, Status, TooLarge
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Auto",
+    "BayesfieldError",
+    "Beliefs",
+    "Bethe",
+    "Engine",
+    "Enumeration",
+    "Exact",
+    "Factor",
+    "FitRecord",
+    "IndefiniteCurvature",
+    "InvalidInput",
+    "Normal",
+    "Outcome",
+    "Posterior",
+    "RandomField",
+    "Status",
+    "TooLarge",
+    "Variable",
+    "chain",
+    "covariance",
+    "fit",
+    "grid",
+    "grid_edges",
+    "infer",
+    "most_probable",
+    "pairwise",
+    "potts",
+    "sample",
+]

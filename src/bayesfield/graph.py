@@ -106,6 +106,24 @@ class Conditioned:
         return full
 
 
+def counts(graph: Graph, codes: IntArray) -> FloatArray:
+    """How often the cases (N, n) take each entry of each table: (T,). In slices, so that N·m need not fit in memory."""
+    g = graph.arrays
+    total = np.zeros(graph.n_entries)
+    degree = np.diff(g.scope_ptr)
+    step = max(1, 20_000_000 // max(len(g.cardinality) + len(degree), 1))
+    for start in range(0, len(codes), step):
+        part = codes[start : start + step]
+        entry = np.broadcast_to(g.table_ptr[:-1], (len(part), len(degree))).copy()
+        for position in range(int(degree.max(initial=0))):
+            has = degree > position
+            slot = g.scope_ptr[:-1][has] + position
+            entry[:, has] += part[:, g.scope[slot]] * g.stride[slot]
+        total += np.bincount(entry.ravel(), minlength=graph.n_entries)
+        total += np.bincount((part + g.node_ptr[:-1]).ravel(), minlength=graph.n_entries)
+    return total
+
+
 def condition(graph: Graph, evidence: Mapping[int, int]) -> Conditioned:
     """Fix variables to states (numbers of both). Fixed variables add nothing to the size of any table."""
     a = graph.arrays
@@ -138,13 +156,13 @@ def condition(graph: Graph, evidence: Mapping[int, int]) -> Conditioned:
 def _compile(random_field: RandomField) -> CompiledField:
     cardinality = random_field.cardinalities
     scopes, block_tables = _distinct_scopes(random_field.blocks, len(cardinality))
-    scope_ptr = np.concatenate([[0], np.cumsum([d for s in scopes for d in [s.shape[1]] * len(s)], dtype=np.int64)])
-    scope = np.concatenate([s.ravel() for s in scopes]) if scopes else np.empty(0, dtype=np.int64)
-    arrays = _graph_arrays(cardinality, scope_ptr.astype(np.int64), scope)
+    empty = np.empty(0, dtype=np.int64)
+    degree = np.concatenate([empty, *(np.full(len(s), s.shape[1]) for s in scopes)])
+    scope = np.concatenate([empty, *(s.ravel() for s in scopes)])
+    arrays = _graph_arrays(cardinality, _offsets(degree), scope)
     constant = sum(float(b.log_table) for b in random_field.blocks if b.log_table is not None and b.log_table.ndim == 0)
     design = _design(arrays, random_field, block_tables, constant)
-    tables = np.concatenate(block_tables) if block_tables else np.empty(0, dtype=np.int64)
-    return CompiledField(Graph(arrays), design, tables)
+    return CompiledField(Graph(arrays), design, np.concatenate([empty, *block_tables]))
 
 
 def _distinct_scopes(blocks: Any, n: int) -> tuple[list[IntArray], list[IntArray]]:

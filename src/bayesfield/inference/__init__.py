@@ -1,0 +1,23 @@
+"""From tables to marginals and log Z: engines behind one contract, and the questions users ask of them."""
+
+from bayesfield.inference.ask import Beliefs, covariance, infer, most_probable, most_probable_codes, sample
+from bayesfield.inference.auto import Auto
+from bayesfield.inference.belief_propagation import Bethe
+from bayesfield.inference.contract import Engine, as_engine
+from bayesfield.inference.enumeration import Enumeration
+from bayesfield.inference.junction_tree import Exact
+
+__all__ = [
+    "Auto",
+    "Beliefs",
+    "Bethe",
+    "Engine",
+    "Enumeration",
+    "Exact",
+    "as_engine",
+    "covariance",
+    "infer",
+    "most_probable",
+    "most_probable_codes",
+    "sample",
+]

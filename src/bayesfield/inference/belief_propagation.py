@@ -11,7 +11,7 @@ from bayesfield.graph import Design, Graph
 from bayesfield.kernels import messages, pairs
 from bayesfield.kernels.pairs import pair_arrays
 from bayesfield.kernels.residual import run_residual
-from bayesfield.response import LinearResponse, Response, SusceptibilityResponse
+from bayesfield.response import LinearResponse, Response, SingularFactor, SusceptibilityResponse
 from bayesfield.types import Cost, FloatArray, GraphArrays, IntArray, InvalidInput, Marginals, Outcome, Status
 
 Schedule = Literal["sequential", "flooding", "residual"]
@@ -72,9 +72,12 @@ class Bethe:
         return Marginals(float(log_z), tables, Status(outcome, int(sweeps), float(residual), history=history), inbox)
 
     def response(self, graph: Graph, design: Design, theta: FloatArray, marginals: Marginals) -> Response:
-        if self.linear_response == "messages":
-            return SusceptibilityResponse(graph, design, marginals.tables)
-        return LinearResponse(graph, design, marginals.tables)
+        if self.linear_response == "sparse":
+            try:
+                return LinearResponse(graph, design, marginals.tables)
+            except SingularFactor:
+                pass  # hard constraints tie variables to one another; the messages' way inverts nothing
+        return SusceptibilityResponse(graph, design, marginals.tables)
 
     def maximise(self, graph: Graph, theta: FloatArray) -> tuple[IntArray, Status]:
         """A joint state by max-product; the most probable one on trees."""

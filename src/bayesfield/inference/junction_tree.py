@@ -11,7 +11,7 @@ from bayesfield.inference import tree_plan
 from bayesfield.kernels import trees
 from bayesfield.kernels.trees import TreeArrays
 from bayesfield.response import Response, TableResponse
-from bayesfield.types import Cost, FloatArray, IntArray, Marginals, Outcome, Status
+from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput, Marginals, Outcome, Status
 
 _ADVICE = "Use bf.Bethe(), which needs only the model's own tables, or condition on more evidence."
 _DIRECTIONS = 32  # derivatives carried at a time: long enough for vector registers, short enough for the cache
@@ -63,7 +63,7 @@ class Exact:
         log_z, tables, _ = _calibrate(tree, theta)
         states = np.zeros((n, len(graph.arrays.cardinality)), dtype=np.int64)
         if log_z == -np.inf:
-            raise ValueError(Outcome.IMPOSSIBLE.value)
+            raise InvalidInput(f"nothing to sample: {Outcome.IMPOSSIBLE.value}")
         step = max(1, 4_000_000 // max(len(tree.columns), 1))
         for k in range(0, n, step):
             part = states[k : k + step]

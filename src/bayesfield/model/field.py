@@ -181,23 +181,13 @@ class RandomField:
 
     def features(self, X: Any) -> FloatArray:
         """f(x) for every case: (N, F)."""
-        return self.features_of_codes(self.encode(X))
-
-    def features_of_codes(self, codes: IntArray) -> FloatArray:
+        codes = self.encode(X)
         result = np.zeros((len(codes), self.n_parameters))
         for block in self._blocks:
             index = block_entries(block, codes)
             for k, table in enumerate(block.features):
                 np.add.at(result.T, block.parameters[:, k], table.ravel()[index].T)
         return result
-
-    def mean_features(self, codes: IntArray) -> FloatArray:
-        """The average of f over cases: (F,). Works in slices, so that N·F never has to fit in memory."""
-        total = np.zeros(self.n_parameters)
-        step = max(1, 20_000_000 // max(self.n_parameters, 1))
-        for start in range(0, len(codes), step):
-            total += self.features_of_codes(codes[start : start + step]).sum(axis=0)
-        return total / max(len(codes), 1)
 
     def __repr__(self) -> str:
         return (
@@ -247,6 +237,8 @@ def _block_of(
         raise InvalidInput(f"factor {names} names {unknown[0]!r}, which is not a variable of this field")
     if len(set(names)) != len(names):
         raise InvalidInput(f"factor {names} names a variable twice; each may stand once in a scope")
+    if not names and factor.features:
+        raise InvalidInput("a factor without variables is a constant: it may have a log_table but no features")
     scope = [position[name] for name in names]
     order = sorted(range(len(scope)), key=scope.__getitem__)
     shape = tuple(len(states[i]) for i in scope)

@@ -30,7 +30,7 @@ def encode(X: Any, states: Sequence[tuple[Hashable, ...]], names: Sequence[str])
     codes = np.empty(values.shape, dtype=np.int64)
     for columns in _columns_by_states(states):
         index = pd.Index(list(states[columns[0]]))
-        codes[:, columns] = index.get_indexer(_flat(values[:, columns], index)).reshape(len(values), -1)
+        codes[:, columns] = index.get_indexer(_flat(values[:, columns], index)).reshape(len(values), len(columns))
     if (codes < 0).any():
         row, column = np.argwhere(codes < 0)[0]
         raise InvalidInput(

@@ -4,7 +4,7 @@ This layer stands below ``inference``: it needs beliefs, not the engine that mad
 """
 
 from bayesfield.response.base import Response, TableResponse
-from bayesfield.response.linear import LinearResponse
+from bayesfield.response.linear import LinearResponse, SingularFactor
 from bayesfield.response.susceptibility import SusceptibilityResponse
 
-__all__ = ["LinearResponse", "Response", "SusceptibilityResponse", "TableResponse"]
+__all__ = ["LinearResponse", "Response", "SingularFactor", "SusceptibilityResponse", "TableResponse"]

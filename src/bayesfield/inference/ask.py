@@ -1,0 +1,154 @@
+"""Questions to a field at given parameters: infer, covariance, sample, most_probable."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bayesfield.graph import as_parameters, compiled, condition
+from bayesfield.inference.auto import Auto
+from bayesfield.inference.contract import Engine, as_engine
+from bayesfield.inference.junction_tree import Exact
+from bayesfield.model import RandomField
+from bayesfield.types import FloatArray, IntArray, InvalidInput, Marginals, Status
+
+Evidence = Mapping[str | int, Hashable]
+
+
+@dataclass(frozen=True, eq=False)
+class Beliefs:
+    """The answer to ``infer``: log Z, E[f], marginals of variables and factors, and how they were found."""
+
+    field: RandomField
+    marginals: Marginals
+
+    @property
+    def log_z(self) -> float:
+        """log Σ_x exp(θ₀(x) + λᵀf(x)), given the evidence."""
+        return self.marginals.log_z
+
+    @property
+    def status(self) -> Status:
+        return self.marginals.status
+
+    @cached_property
+    def mean(self) -> FloatArray:
+        """E[f], (F,)."""
+        return compiled(self.field).design.expectations(self.marginals.tables)
+
+    @cached_property
+    def variables(self) -> list[FloatArray]:
+        """For every variable the probability of each of its states."""
+        g = compiled(self.field).graph.arrays
+        return np.split(self.marginals.tables[: g.node_ptr[-1]], g.node_ptr[1:-1]) if len(g.cardinality) else []
+
+    @cached_property
+    def factors(self) -> list[FloatArray]:
+        """For every factor, in the order of ``field.factors``, the joint table of its variables in its own order."""
+        known = compiled(self.field)
+        g = known.graph.arrays
+        tables = self.marginals.tables
+        result = []
+        of_factor = iter(known.factor_table.tolist())
+        for block in self.field.blocks:
+            shape, axes = block.features.shape[1:], np.argsort(block.axes)
+            for _ in range(len(block.scopes)):
+                where = next(of_factor)
+                if not shape:
+                    result.append(np.array(1.0))
+                elif where < 0:
+                    result.append(tables[g.node_ptr[-1 - where] : g.node_ptr[-where]])
+                else:
+                    part = tables[g.table_ptr[where] : g.table_ptr[where + 1]]
+                    result.append(part.reshape(shape).transpose(axes))
+        return result
+
+    def __getitem__(self, variable: str | int) -> FloatArray:
+        """The probabilities of one variable's states, by name or number."""
+        return self.variables[_number(self.field, variable)]
+
+
+def infer(
+    field: RandomField, parameters: Any = (), engine: Engine | None = None, evidence: Evidence | None = None
+) -> Beliefs:
+    """log Z, expectations and marginals of a field at given parameters.
+
+    engine: bf.Exact(), bf.Bethe(), bf.Enumeration(); by default bf.Auto(). evidence: variables (name or number) fixed
+    to one of their states; log Z is then that of the rest, and the marginals are conditional.
+    """
+    chosen = Auto() if engine is None else as_engine(engine)
+    known = compiled(field)
+    theta = known.design.potentials(as_parameters(field, parameters))
+    if not evidence:
+        marginals = chosen.infer(known.graph, theta)
+    else:
+        fixed = condition(known.graph, _codes(field, evidence))
+        inner = chosen.infer(fixed.graph, theta[fixed.entries])
+        marginals = replace(inner, tables=fixed.restore(inner.tables, len(theta)), state=None)
+    if known.design.constant:
+        marginals = replace(marginals, log_z=marginals.log_z + known.design.constant)
+    return Beliefs(field, marginals)
+
+
+def covariance(field: RandomField, parameters: Any = (), engine: Engine | None = None) -> FloatArray:
+    """Covariance of the features under p(x|λ), (F, F): exact, or by linear response, as the engine goes."""
+    chosen = Auto() if engine is None else as_engine(engine)
+    known = compiled(field)
+    theta = known.design.potentials(as_parameters(field, parameters))
+    marginals = chosen.infer(known.graph, theta)
+    if not np.isfinite(marginals.log_z):
+        raise InvalidInput(f"there is no covariance: {marginals.status}")
+    return chosen.response(known.graph, known.design, theta, marginals).covariance()
+
+
+def sample(field: RandomField, parameters: Any, n: int, rng: np.random.Generator | int | None = None) -> Any:
+    """n independent joint states, exactly from p(x|λ) through the junction tree: (n, variables), states' own values."""
+    if n < 0:
+        raise InvalidInput(f"the number of samples must not be negative; got {n}")
+    known = compiled(field)
+    theta = known.design.potentials(as_parameters(field, parameters))
+    return field.decode(Exact().sample(known.graph, theta, n, np.random.default_rng(rng)))
+
+
+def most_probable(
+    field: RandomField, parameters: Any = (), engine: Engine | None = None, evidence: Evidence | None = None
+) -> tuple[Any, Status]:
+    """The most probable joint state, in the states' own values, and how it was found (max-product with bf.Bethe())."""
+    codes, status = most_probable_codes(field, parameters, engine, evidence)
+    return field.decode(codes[None, :])[0], status
+
+
+def most_probable_codes(
+    field: RandomField, parameters: Any = (), engine: Engine | None = None, evidence: Evidence | None = None
+) -> tuple[IntArray, Status]:
+    """``most_probable`` as positions in the states."""
+    chosen = Auto() if engine is None else as_engine(engine)
+    known = compiled(field)
+    theta = known.design.potentials(as_parameters(field, parameters))
+    given = _codes(field, evidence or {})
+    fixed = condition(known.graph, given)
+    codes, status = chosen.maximise(fixed.graph, theta[fixed.entries])
+    for variable, state in given.items():
+        codes[variable] = state
+    return codes, status
+
+
+def _number(field: RandomField, variable: str | int) -> int:
+    if isinstance(variable, int | np.integer) and 0 <= variable < field.n_variables:
+        return int(variable)
+    if variable in field.names:
+        return field.names.index(str(variable))
+    raise InvalidInput(f"the field has no variable {variable!r}; it has {field.n_variables}, such as {field.names[:3]}")
+
+
+def _codes(field: RandomField, evidence: Evidence) -> dict[int, int]:
+    """Evidence in names and values as evidence in numbers."""
+    result = {}
+    for variable, value in evidence.items():
+        i = _number(field, variable)
+        if value not in field.states[i]:
+            raise InvalidInput(f"variable {field.names[i]!r} has the states {field.states[i]}; evidence gives {value!r}")
+        result[i] = field.states[i].index(value)
+    return result

@@ -1,0 +1,35 @@
+"""What every engine can do. Options are objects: ``engine=bf.Bethe(damping=0.3)``."""
+
+from typing import Any, Protocol, runtime_checkable
+
+from bayesfield.graph import Design, Graph
+from bayesfield.response import Response
+from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput, Marginals, Status
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Tables θ in; log Z, beliefs, status and, on request, covariances out."""
+
+    def preview(self, graph: Graph) -> Cost:
+        """What ``infer`` would cost, found without allocating it."""
+        ...
+
+    def infer(self, graph: Graph, theta: FloatArray) -> Marginals:
+        """log Z and beliefs of all tables."""
+        ...
+
+    def response(self, graph: Graph, design: Design, theta: FloatArray, marginals: Marginals) -> Response:
+        """The covariance of the features at what ``infer`` returned."""
+        ...
+
+    def maximise(self, graph: Graph, theta: FloatArray) -> tuple[IntArray, Status]:
+        """The most probable joint state, or the engine's approximation of it."""
+        ...
+
+
+def as_engine(engine: Any) -> Engine:
+    """Refuse what is no engine."""
+    if isinstance(engine, Engine) and not isinstance(engine, type):
+        return engine
+    raise InvalidInput(f"an engine is an object such as bf.Exact(), bf.Bethe() or bf.Auto(); got {engine!r}")

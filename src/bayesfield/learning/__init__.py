@@ -1,0 +1,7 @@
+"""From data to the most probable parameters λ_MP: one objective for all engines, and ways to minimise it."""
+
+from bayesfield.learning.moment_matching import pseudo_moments
+from bayesfield.learning.objective import Objective, Point, mrf_objective
+from bayesfield.learning.optimise import Iteration, Optimum, lbfgs, newton
+
+__all__ = ["Iteration", "Objective", "Optimum", "Point", "lbfgs", "mrf_objective", "newton", "pseudo_moments"]

@@ -1,0 +1,114 @@
+"""From a field and data to its posterior."""
+
+import time
+from typing import Any, Literal
+
+import numpy as np
+from scipy import linalg
+
+from bayesfield.inference import Auto, Engine, as_engine
+from bayesfield.learning import Iteration, Objective, Optimum, lbfgs, mrf_objective, newton, pseudo_moments
+from bayesfield.learning.optimise import Watch
+from bayesfield.model import Normal, RandomField
+from bayesfield.posterior.laplace import FitRecord, Posterior
+from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput
+
+__all__ = ["Iteration", "fit"]
+
+
+def fit(
+    field: RandomField,
+    X: Any,
+    prior: Normal | None = None,
+    engine: Engine | None = None,
+    response: Engine | None = None,
+    *,
+    method: Literal["newton", "lbfgs"] = "newton",
+    start: Any = None,
+    tolerance: float = 1e-6,
+    max_iterations: int = 200,
+    watch: Watch | None = None,
+) -> Posterior:
+    """The Gaussian posterior of a field's parameters, given fully observed cases.
+
+    X: (N, n) array or DataFrame in the states' own values. prior: by default Normal(variance=1). engine: finds the
+    most probable parameters; by default bf.Auto(). response: gives the curvature there; by default the same engine.
+    ``engine=bf.Exact(), response=bf.Bethe()`` is the paper's BL-MP, ``engine=bf.Bethe()`` its BL-BP.
+
+    method: "newton", or "lbfgs" where curvature is dear. start: parameters to begin from; by default the better of
+    pseudo-moment matching and the prior mean. tolerance: distance to the optimum in posterior standard deviations.
+    watch: called with every Iteration, for progress displays.
+    """
+    begun = time.perf_counter()
+    chosen = Auto() if engine is None else as_engine(engine)
+    curved = chosen if response is None else as_engine(response)
+    objective = mrf_objective(field, X, prior or Normal(variance=1.0), chosen)
+    optimum = _optimise(objective, _start(objective, field, start), method, tolerance, max_iterations, watch)
+    precision, inference = _precision(objective, optimum, chosen, curved)
+    gradient = optimum.point.gradient
+    record = FitRecord(
+        engine=repr(chosen),
+        response=repr(curved),
+        method=method,
+        status=optimum.status,
+        inference=inference,
+        iterations=optimum.iterations,
+        gradient_norm=float(np.linalg.norm(gradient)),
+        distance=_distance(precision, gradient),
+        log_likelihood=objective.log_likelihood(optimum.point),
+        n_cases=int(objective.weight),
+        seconds=time.perf_counter() - begun,
+    )
+    return Posterior(field, optimum.parameters, precision, record)
+
+
+def _optimise(
+    objective: Objective, start: FloatArray, method: str, tolerance: float, max_iterations: int, watch: Watch | None
+) -> Optimum:
+    if tolerance <= 0 or max_iterations < 1:
+        raise InvalidInput("tolerance and max_iterations must be above zero")
+    if method == "newton":
+        return newton(objective, start, tolerance, max_iterations, watch)
+    if method == "lbfgs":
+        return lbfgs(objective, start, tolerance, max_iterations, watch)
+    raise InvalidInput(f'method is "newton" or "lbfgs"; got {method!r}')
+
+
+def _start(objective: Objective, field: RandomField, start: Any) -> FloatArray:
+    if start is not None:
+        given = np.array(start, dtype=np.float64)
+        if given.shape != (field.n_parameters,) or not np.isfinite(given).all():
+            raise InvalidInput(f"start needs {field.n_parameters} finite numbers; got shape {given.shape}")
+        return given
+    if not objective.weight:
+        return objective.location
+    candidates = [pseudo_moments(objective), objective.location]
+    values = [objective.at(c).value for c in candidates]
+    return candidates[int(np.argmin(values))]
+
+
+def _precision(objective: Objective, optimum: Optimum, chosen: Engine, curved: Engine) -> tuple[FloatArray, Any]:
+    """P at the optimum by the responding engine, and the status of its inference there."""
+    point = optimum.point
+    if curved is not chosen:
+        objective = _with_engine(objective, curved)
+        point = objective.at(point.parameters)
+    try:
+        return objective.curvature(point), point.marginals.status
+    except IndefiniteCurvature as error:
+        raise IndefiniteCurvature(
+            f"no posterior: {error}. The optimisation ended as: {optimum.status}. The engine's inference: "
+            f"{point.marginals.status}"
+        ) from None
+
+
+def _with_engine(objective: Objective, engine: Engine) -> Objective:
+    return Objective(**{**objective.__dict__, "engine": engine})
+
+
+def _distance(precision: FloatArray, gradient: FloatArray) -> float:
+    try:
+        step = linalg.cho_solve(linalg.cho_factor(precision), gradient) if len(gradient) else gradient
+    except linalg.LinAlgError:
+        return float("nan")
+    return float(np.sqrt(max(gradient @ step, 0.0)))
