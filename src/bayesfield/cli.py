@@ -1,0 +1,166 @@
+"""The command line: parse, call, write. Results go to stdout or to files, everything else to stderr."""
+
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+import bayesfield as bf
+from bayesfield.files import write_text
+from bayesfield.formats import tables, uai
+from bayesfield.inference import most_probable_codes
+from bayesfield.types import InvalidInput
+
+REFUSED, NOT_CONVERGED, INTERRUPTED = 1, 3, 130
+
+app = typer.Typer(
+    name="bayesfield",
+    help="Bayesian learning of discrete random fields. Exit codes: 0 done, 1 refused (bad input, too large), 2 wrong "
+    "usage, 3 done but not converged.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+)
+notes = Console(stderr=True)
+
+
+class Task(str, Enum):
+    PR = "PR"
+    MAR = "MAR"
+    MPE = "MPE"
+
+
+class Method(str, Enum):
+    exact = "exact"
+    bethe = "bethe"
+    auto = "auto"
+
+
+class Model(str, Enum):
+    ising = "ising"
+    potts = "potts"
+
+
+def engine_of(name: Method) -> bf.Engine:
+    """Names become objects here and nowhere else."""
+    engines: dict[Method, bf.Engine] = {Method.exact: bf.Exact(), Method.bethe: bf.Bethe(), Method.auto: bf.Auto()}
+    return engines[name]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"bayesfield {bf.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def infer(
+    model: Annotated[Path, typer.Argument(help="A UAI model file.")],
+    task: Annotated[Task, typer.Option(help="PR: log10 Z; MAR: marginals; MPE: the most probable state.")],
+    evidence: Annotated[Path | None, typer.Option(help="A UAI evidence file.")] = None,
+    method: Annotated[Method, typer.Option(help="auto: exact where it fits, else bethe.")] = Method.auto,
+    out: Annotated[Path | None, typer.Option(help="Where to write the result; stdout by default.")] = None,
+) -> None:
+    """Answer a query about a UAI network, in the competition's result format.
+
+    Example: bayesfield infer grid.uai --task MAR --method exact --out grid.MAR
+    """
+    field = uai.read_model(model)
+    given = uai.read_evidence(evidence) if evidence is not None else {}
+    engine = engine_of(method)
+    if task is Task.MPE:
+        codes, status = most_probable_codes(field, engine=engine, evidence=dict(given))
+        text = uai.mpe_text(codes)
+    else:
+        beliefs = bf.infer(field, engine=engine, evidence=dict(given))
+        status = beliefs.status
+        if task is Task.MAR and status.outcome is bf.Outcome.IMPOSSIBLE:
+            raise InvalidInput(f"there are no marginals: {status}")
+        text = uai.pr_text(beliefs.log_z) if task is Task.PR else uai.mar_text(beliefs)
+    notes.print(escape(str(status)), highlight=False)
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        write_text(out, text)
+    if not status.converged:
+        raise typer.Exit(NOT_CONVERGED)
+
+
+@app.command()
+def fit(
+    data: Annotated[Path, typer.Argument(help="A CSV file: a header, a row for each case, a column for each variable.")],
+    model: Annotated[Model, typer.Option(help="ising: two states; potts: any number, unordered.")],
+    graph: Annotated[str, typer.Option(help="complete, grid:ROWSxCOLUMNS, or a CSV file of edges (two columns).")],
+    out: Annotated[Path, typer.Option(help="The folder to write to.")],
+    engine: Annotated[Method, typer.Option(help="Finds the most probable parameters.")] = Method.auto,
+    response: Annotated[Method | None, typer.Option(help="Gives the curvature there; the engine by default.")] = None,
+    prior_variance: Annotated[float, typer.Option(help="Of every parameter.")] = 1.0,
+    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")] = None,
+) -> None:
+    """Fit a field to a table of cases and write its posterior.
+
+    Writes posterior.csv (a row for each parameter), posterior.npz (mean and covariance) and fit.json (how it was found).
+
+    Example: bayesfield fit votes.csv --model ising --graph complete --drop party --out votes-fit
+    """
+    prior = bf.Normal(variance=prior_variance)
+    cases = tables.read_cases(data, drop or [])
+    field = tables.field_of(cases, model.value, graph)
+    curved = engine_of(response) if response is not None else None
+    with notes.status("fitting (kernels compile at first use) …") as status:
+        posterior = bf.fit(
+            field,
+            cases,
+            prior,
+            engine=engine_of(engine),
+            response=curved,
+            watch=lambda i: status.update(f"step {i.number}: {i.distance:.2g} posterior sd from the optimum"),
+        )
+    tables.write_posterior(out, posterior)
+    Console().print(_summary_table(posterior))
+    notes.print(escape(str(posterior.record)), highlight=False)
+    notes.print(f"wrote {escape(str(out))}", highlight=False)
+    if not posterior.record.status.converged:
+        raise typer.Exit(NOT_CONVERGED)
+
+
+def _summary_table(posterior: bf.Posterior, rows: int = 20) -> Table:
+    """The surest parameters; all of them are in the file."""
+    summary = posterior.summary()
+    order = (summary["mean"] / summary["sd"]).abs().sort_values(ascending=False).index[:rows]
+    caption = f"the {len(order)} surest of {len(summary)} parameters"
+    table = Table(caption=caption if len(order) < len(summary) else None)
+    for column in ("parameter", "mean", "sd", "2.5 %", "97.5 %", "P(> 0)"):
+        table.add_column(column, justify="left" if column == "parameter" else "right")
+    for name in order:
+        r = summary.loc[name]
+        table.add_row(escape(str(name)), *(f"{r[c]:.3f}" for c in ("mean", "sd", "lower", "upper", "p_positive")))
+    return table
+
+
+def main() -> None:
+    """The entry point: errors in plain words, no stack trace."""
+    try:
+        app()
+    except bf.BayesfieldError as error:
+        notes.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        sys.exit(REFUSED)
+    except KeyboardInterrupt:
+        notes.print("interrupted; nothing was written")
+        sys.exit(INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

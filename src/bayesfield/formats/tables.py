@@ -1,0 +1,122 @@
+"""Tables of cases in CSV files, the field they ask for, and the folder a fit is written to."""
+
+import io
+import itertools
+import json
+import platform
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayesfield.files import read_text, write_bytes, write_text
+from bayesfield.model import RandomField, grid_edges, pairwise, potts
+from bayesfield.posterior import Posterior
+from bayesfield.types import InvalidInput
+
+
+def read_cases(path: str | Path, drop: Sequence[str] = ()) -> pd.DataFrame:
+    """A CSV file with a header; empty cells are missing."""
+    try:
+        cases = pd.read_csv(io.StringIO(read_text(path)))
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise InvalidInput(f"{path} is no CSV table: {error}") from None
+    absent = [name for name in drop if name not in cases.columns]
+    if absent:
+        raise InvalidInput(f"{path} has no column {absent[0]!r} to drop; it has {list(cases.columns)}")
+    return cases.drop(columns=list(drop))
+
+
+def field_of(cases: pd.DataFrame, model: str, graph: str) -> RandomField:
+    """An Ising or Potts field over the table's columns; the states are the values that occur."""
+    names = [str(c) for c in cases.columns]
+    states = _states(cases)
+    edges = _edges(graph, names)
+    if model == "potts":
+        return potts(len(names), edges, states, names=names)
+    if len(states) > 2:
+        raise InvalidInput(f"an Ising field has two states; the data hold {len(states)}: {states[:8]}. Use potts")
+    return pairwise(len(names), edges, states, names=names)
+
+
+def write_posterior(folder: str | Path, posterior: Posterior) -> None:
+    """posterior.csv, posterior.npz and fit.json."""
+    target = Path(folder)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"cannot write to {folder}: {error.strerror}") from None
+    packed = io.BytesIO()
+    np.savez_compressed(
+        packed,
+        mean=posterior.mean,
+        covariance=posterior.covariance(),
+        parameters=np.array(posterior.field.parameter_names),
+    )
+    write_text(target / "posterior.csv", posterior.summary().to_csv())
+    write_bytes(target / "posterior.npz", packed.getvalue())
+    write_text(target / "fit.json", json.dumps(_record(posterior), indent=2) + "\n")
+
+
+def _states(cases: pd.DataFrame) -> tuple[Any, ...]:
+    values = pd.unique(cases.to_numpy().ravel())
+    present = [v for v in values if not pd.isna(v)]
+    if not present:
+        raise InvalidInput("the table holds no values")
+    try:
+        return tuple(sorted(present))
+    except TypeError:
+        raise InvalidInput(f"the columns mix kinds of values: {present[:6]}; drop the odd column or recode") from None
+
+
+def _edges(graph: str, names: list[str]) -> list[tuple[int, int]]:
+    n = len(names)
+    if graph == "complete":
+        return list(itertools.combinations(range(n), 2))
+    shape = re.fullmatch(r"grid:(\d+)x(\d+)", graph)
+    if shape:
+        rows, columns = int(shape[1]), int(shape[2])
+        if rows * columns != n:
+            raise InvalidInput(f"a {rows} × {columns} grid has {rows * columns} variables; the data have {n} columns")
+        return [(int(i), int(j)) for i, j in grid_edges(rows, columns)]
+    if graph.startswith("grid"):
+        raise InvalidInput(f"a grid is written grid:ROWSxCOLUMNS, such as grid:8x8; got {graph!r}")
+    return _edges_of_file(graph, names)
+
+
+def _edges_of_file(path: str, names: list[str]) -> list[tuple[int, int]]:
+    """Pairs of column names or numbers (from 0), with or without a header."""
+    number = {name: i for i, name in enumerate(names)} | {str(i): i for i in range(len(names)) if str(i) not in names}
+    lines = [line.strip() for line in read_text(path).splitlines() if line.strip()]
+    edges = []
+    for k, line in enumerate(lines):
+        ends = [part.strip().strip('"') for part in line.split(",")]
+        known = len(ends) >= 2 and ends[0] in number and ends[1] in number
+        if not known and k > 0:
+            raise InvalidInput(f"{path}, line {k + 1}: an edge is two columns of the data, by name or number; got {line!r}")
+        if known:
+            edges.append((number[ends[0]], number[ends[1]]))
+    return edges
+
+
+def _record(posterior: Posterior) -> dict[str, Any]:
+    record = posterior.record
+    steps = [{k: _finite(v) for k, v in i._asdict().items()} for i in record.iterations]
+    plain = {k: v for k, v in asdict(record).items() if isinstance(v, str | int | float)}
+    return {
+        **{k: _finite(v) for k, v in plain.items()},
+        "status": str(record.status),
+        "converged": record.status.converged,
+        "inference": str(record.inference),
+        "steps": steps,
+        "versions": {"python": platform.python_version(), "numpy": np.__version__},
+    }
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN."""
+    return None if isinstance(value, float) and not np.isfinite(value) else value

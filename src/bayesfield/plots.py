@@ -1,0 +1,94 @@
+"""Pictures of what has been computed: axes in, axes out. Nothing here computes."""
+
+from collections.abc import Sequence
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.colors import TwoSlopeNorm
+
+from bayesfield.posterior import FitRecord, Posterior
+from bayesfield.types import InvalidInput
+
+_POSITIVE, _NEGATIVE, _UNCLEAR = "#0072b2", "#d55e00", "#8c8c8c"  # Okabe & Ito: told apart by all eyes
+_DIVERGING = "PuOr_r"
+
+
+def forest(
+    posterior: Posterior, parameters: Sequence[str] | None = None, level: float = 0.95, ax: Axes | None = None
+) -> Axes:
+    """Mean and central interval of each parameter; those that exclude zero in colour.
+
+    parameters: which to show, by name; by default all, or the 40 that are farthest from zero in standard deviations.
+    """
+    table = posterior.summary(level)
+    if parameters is not None:
+        table = table.loc[list(parameters)]
+    elif len(table) > 40:
+        strongest = (table["mean"] / table["sd"]).abs().nlargest(40).index
+        table = table.loc[table.index.isin(strongest)]
+    axes = _axes(ax, (6.4, 1.0 + 0.19 * len(table)))
+    height = np.arange(len(table))[::-1]
+    colours = np.where(table["lower"] > 0, _POSITIVE, np.where(table["upper"] < 0, _NEGATIVE, _UNCLEAR))
+    axes.hlines(height, table["lower"], table["upper"], colors=colours, linewidth=2)
+    axes.scatter(table["mean"], height, c=colours, s=14, zorder=3)
+    axes.axvline(0.0, color="black", linewidth=0.8)
+    axes.set_yticks(height, list(table.index), fontsize=7)
+    axes.set_ylim(-1, len(table))
+    axes.set_xlabel(f"parameter (mean and {level:.0%} interval)")
+    return axes
+
+
+def lattice(posterior: Posterior, rows: int, columns: int, ax: Axes | None = None) -> Axes:
+    """A lattice's parameters in place: couplings as bonds, fields as sites; width grows with |mean| / sd."""
+    field = posterior.field
+    edges = np.array(field.edges, dtype=np.int64).reshape(-1, 2)
+    n = rows * columns
+    if field.n_variables != n or field.n_parameters != n + len(edges):
+        raise InvalidInput(f"a {rows} × {columns} lattice has {n} sites with one parameter each; got {field!r}")
+    axes = _axes(ax, (1.6 + 0.75 * columns, 1.0 + 0.72 * rows))
+    place = np.stack([np.arange(n) % columns, np.arange(n) // columns], axis=1)
+    mean, certainty = posterior.mean, np.abs(posterior.mean) / posterior.sd
+    limit = np.abs(mean).max(initial=1e-9)
+    norm = TwoSlopeNorm(0.0, -limit, limit)
+    bonds = LineCollection(
+        list(place[edges]),
+        array=mean[n:],
+        cmap=_DIVERGING,
+        norm=norm,
+        linewidths=1.0 + 5.0 * np.clip(certainty[n:] / 10.0, 0, 1),
+        zorder=1,
+    )
+    axes.add_collection(bonds)
+    site_style = {"cmap": _DIVERGING, "norm": norm, "edgecolors": "black", "linewidths": 0.6}
+    axes.scatter(place[:, 0], place[:, 1], c=mean[:n], s=130, zorder=2, **site_style)
+    axes.figure.colorbar(bonds, ax=axes, label="posterior mean: couplings (bonds), fields (sites)", shrink=0.8)
+    axes.set_aspect("equal")
+    axes.invert_yaxis()
+    axes.set_axis_off()
+    return axes
+
+
+def convergence(record: FitRecord, ax: Axes | None = None) -> Axes:
+    """The optimiser's gradient and distance to the optimum, step by step, on a log scale."""
+    axes = _axes(ax, (5.4, 3.6))
+    steps = [i.number for i in record.iterations]
+    gradient = np.array([i.gradient for i in record.iterations])
+    distance = np.array([i.distance for i in record.iterations])
+    axes.semilogy(steps, np.maximum(gradient, 1e-16), "o-", color=_POSITIVE, label="largest gradient entry")
+    if np.isfinite(distance).any():
+        axes.semilogy(steps, np.maximum(distance, 1e-16), "s--", color=_NEGATIVE, label="distance in posterior sd")
+    axes.set_xlabel("step")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.legend(frameon=False)
+    return axes
+
+
+def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
+    if ax is not None:
+        return ax
+    with mpl.rc_context({"axes.spines.top": False, "axes.spines.right": False}):
+        _, axes = plt.subplots(figsize=size, layout="constrained")
+    return axes
