@@ -1,9 +1,9 @@
 """bayesfield: Bayesian learning of discrete random fields.
 
-    import bayesfield as bf
-    field = bf.grid(8, 8)
-    posterior = bf.fit(field, X, prior=bf.Normal(variance=0.25))
-    posterior.summary()
+import bayesfield as bf
+field = bf.grid(8, 8)
+posterior = bf.fit(field, X, prior=bf.Normal(variance=0.25))
+posterior.summary()
 """
 
 from bayesfield.inference import (
@@ -12,6 +12,7 @@ from bayesfield.inference import (
     Bethe,
     Engine,
     Enumeration,
+    Evidence,
     Exact,
     covariance,
     infer,
@@ -31,6 +32,7 @@ __all__ = [
     "Bethe",
     "Engine",
     "Enumeration",
+    "Evidence",
     "Exact",
     "Factor",
     "FitRecord",

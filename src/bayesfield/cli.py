@@ -1,7 +1,7 @@
 """The command line: parse, call, write. Results go to stdout or to files, everything else to stderr."""
 
 import sys
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -29,26 +29,30 @@ app = typer.Typer(
 notes = Console(stderr=True)
 
 
-class Task(str, Enum):
+class Task(StrEnum):
     PR = "PR"
     MAR = "MAR"
     MPE = "MPE"
 
 
-class Method(str, Enum):
+class Method(StrEnum):
     exact = "exact"
     bethe = "bethe"
     auto = "auto"
 
 
-class Model(str, Enum):
+class Model(StrEnum):
     ising = "ising"
     potts = "potts"
 
 
 def engine_of(name: Method) -> bf.Engine:
     """Names become objects here and nowhere else."""
-    engines: dict[Method, bf.Engine] = {Method.exact: bf.Exact(), Method.bethe: bf.Bethe(), Method.auto: bf.Auto()}
+    engines: dict[Method, bf.Engine] = {
+        Method.exact: bf.Exact(),
+        Method.bethe: bf.Bethe(),
+        Method.auto: bf.Auto(),
+    }
     return engines[name]
 
 
@@ -78,13 +82,13 @@ def infer(
     Example: bayesfield infer grid.uai --task MAR --method exact --out grid.MAR
     """
     field = uai.read_model(model)
-    given = uai.read_evidence(evidence) if evidence is not None else {}
+    given: bf.Evidence = uai.read_evidence(evidence) if evidence is not None else {}
     engine = engine_of(method)
     if task is Task.MPE:
-        codes, status = most_probable_codes(field, engine=engine, evidence=dict(given))
+        codes, status = most_probable_codes(field, engine=engine, evidence=given)
         text = uai.mpe_text(codes)
     else:
-        beliefs = bf.infer(field, engine=engine, evidence=dict(given))
+        beliefs = bf.infer(field, engine=engine, evidence=given)
         status = beliefs.status
         if task is Task.MAR and status.outcome is bf.Outcome.IMPOSSIBLE:
             raise InvalidInput(f"there are no marginals: {status}")
@@ -100,7 +104,9 @@ def infer(
 
 @app.command()
 def fit(
-    data: Annotated[Path, typer.Argument(help="A CSV file: a header, a row for each case, a column for each variable.")],
+    data: Annotated[
+        Path, typer.Argument(help="A CSV file: a header, a row for each case, a column for each variable.")
+    ],
     model: Annotated[Model, typer.Option(help="ising: two states; potts: any number, unordered.")],
     graph: Annotated[str, typer.Option(help="complete, grid:ROWSxCOLUMNS, or a CSV file of edges (two columns).")],
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
@@ -111,7 +117,7 @@ def fit(
 ) -> None:
     """Fit a field to a table of cases and write its posterior.
 
-    Writes posterior.csv (a row for each parameter), posterior.npz (mean and covariance) and fit.json (how it was found).
+    Writes posterior.csv (a row for each parameter), posterior.npz (mean, covariance) and fit.json (how it was found).
 
     Example: bayesfield fit votes.csv --model ising --graph complete --drop party --out votes-fit
     """

@@ -135,7 +135,7 @@ def condition(graph: Graph, evidence: Mapping[int, int]) -> Conditioned:
             raise InvalidInput(f"evidence names variable {variable}; the model has the variables 0 to {n - 1}")
         if not 0 <= state < a.cardinality[variable]:
             raise InvalidInput(
-                f"evidence puts variable {variable} in state {state}; it has the states 0 to {a.cardinality[variable] - 1}"
+                f"evidence puts variable {variable} in state {state}; it has {a.cardinality[variable]} states, from 0"
             )
         lowest[variable], cardinality[variable] = state, 1
     reduced = _graph_arrays(cardinality, a.scope_ptr, a.scope)
@@ -236,9 +236,7 @@ def _strides(sizes: IntArray, scope_ptr: IntArray) -> tuple[IntArray, IntArray]:
     return stride, running
 
 
-def _design(
-    arrays: GraphArrays, random_field: RandomField, block_tables: list[IntArray], constant: float
-) -> Design:
+def _design(arrays: GraphArrays, random_field: RandomField, block_tables: list[IntArray], constant: float) -> Design:
     size = int(arrays.table_ptr[-1])
     offset = np.zeros(size)
     rows, columns, values = [], [], []
@@ -255,9 +253,7 @@ def _design(
         values.append(v)
     empty = np.empty(0, dtype=np.int64)
     where = (np.concatenate(rows or [empty]), np.concatenate(columns or [empty]))
-    matrix = sparse.csr_array(
-        (np.concatenate(values or [np.empty(0)]), where), shape=(size, random_field.n_parameters)
-    )
+    matrix = sparse.csr_array((np.concatenate(values or [np.empty(0)]), where), shape=(size, random_field.n_parameters))
     return Design(matrix, matrix.T.tocsr(), offset, constant)
 
 

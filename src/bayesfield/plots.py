@@ -8,6 +8,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import TwoSlopeNorm
+from matplotlib.ticker import MaxNLocator
 
 from bayesfield.posterior import FitRecord, Posterior
 from bayesfield.types import InvalidInput
@@ -32,7 +33,7 @@ def forest(
     axes = _axes(ax, (6.4, 1.0 + 0.19 * len(table)))
     height = np.arange(len(table))[::-1]
     colours = np.where(table["lower"] > 0, _POSITIVE, np.where(table["upper"] < 0, _NEGATIVE, _UNCLEAR))
-    axes.hlines(height, table["lower"], table["upper"], colors=colours, linewidth=2)
+    axes.hlines(height, table["lower"], table["upper"], colors=colours.tolist(), linewidth=2)
     axes.scatter(table["mean"], height, c=colours, s=14, zorder=3)
     axes.axvline(0.0, color="black", linewidth=0.8)
     axes.set_yticks(height, list(table.index), fontsize=7)
@@ -62,8 +63,8 @@ def lattice(posterior: Posterior, rows: int, columns: int, ax: Axes | None = Non
         zorder=1,
     )
     axes.add_collection(bonds)
-    site_style = {"cmap": _DIVERGING, "norm": norm, "edgecolors": "black", "linewidths": 0.6}
-    axes.scatter(place[:, 0], place[:, 1], c=mean[:n], s=130, zorder=2, **site_style)
+    sites = axes.scatter(place[:, 0], place[:, 1], c=mean[:n], s=130, zorder=2, cmap=_DIVERGING, norm=norm)
+    sites.set_edgecolor("black")
     axes.figure.colorbar(bonds, ax=axes, label="posterior mean: couplings (bonds), fields (sites)", shrink=0.8)
     axes.set_aspect("equal")
     axes.invert_yaxis()
@@ -81,7 +82,7 @@ def convergence(record: FitRecord, ax: Axes | None = None) -> Axes:
     if np.isfinite(distance).any():
         axes.semilogy(steps, np.maximum(distance, 1e-16), "s--", color=_NEGATIVE, label="distance in posterior sd")
     axes.set_xlabel("step")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(frameon=False)
     return axes
 

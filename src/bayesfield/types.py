@@ -1,8 +1,8 @@
 """Array aliases, the records that layers hand to one another, and the statuses they report."""
 
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,11 +102,16 @@ class Cost:
     detail: str
 
 
-class Tables(Protocol):
-    """The structure an engine works on: see graph.Graph."""
+class Options:
+    """Base of the dataclasses that users write as options: shown with what differs from the default only."""
 
-    @property
-    def arrays(self) -> GraphArrays: ...
+    def __repr__(self) -> str:
+        changed = []
+        for f in fields(self):  # type: ignore[arg-type]
+            default = f.default if f.default_factory is MISSING else f.default_factory()
+            if getattr(self, f.name) != default:
+                changed.append(f"{f.name}={getattr(self, f.name)!r}")
+        return f"{type(self).__name__}({', '.join(changed)})"
 
 
 class BayesfieldError(Exception):

@@ -97,7 +97,9 @@ def _edges_of_file(path: str, names: list[str]) -> list[tuple[int, int]]:
         ends = [part.strip().strip('"') for part in line.split(",")]
         known = len(ends) >= 2 and ends[0] in number and ends[1] in number
         if not known and k > 0:
-            raise InvalidInput(f"{path}, line {k + 1}: an edge is two columns of the data, by name or number; got {line!r}")
+            raise InvalidInput(
+                f"{path}, line {k + 1}: an edge is two columns of the data, by name or number; got {line!r}"
+            )
         if known:
             edges.append((number[ends[0]], number[ends[1]]))
     return edges

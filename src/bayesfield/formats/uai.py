@@ -128,7 +128,9 @@ def _function(words: "_Words", f: int, scope: list[int], cardinality: list[int],
     shape = tuple(cardinality[v] for v in scope)
     size = words.count(f"the number of entries of function {f}")
     if size != math.prod(shape):
-        raise InvalidInput(f"{words.where}: the table of function {f} needs {math.prod(shape)} entries; it states {size}")
+        raise InvalidInput(
+            f"{words.where}: the table of function {f} needs {math.prod(shape)} entries; it states {size}"
+        )
     table = words.numbers(size, f"the table of function {f}")
     if not np.isfinite(table).all() or (table < 0).any():
         raise InvalidInput(f"{words.where}: the table of function {f} must hold finite numbers not below zero")

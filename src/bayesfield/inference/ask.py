@@ -14,7 +14,7 @@ from bayesfield.inference.junction_tree import Exact
 from bayesfield.model import RandomField
 from bayesfield.types import FloatArray, IntArray, InvalidInput, Marginals, Status
 
-Evidence = Mapping[str | int, Hashable]
+Evidence = Mapping[str, Hashable] | Mapping[int, Hashable]
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +149,8 @@ def _codes(field: RandomField, evidence: Evidence) -> dict[int, int]:
     for variable, value in evidence.items():
         i = _number(field, variable)
         if value not in field.states[i]:
-            raise InvalidInput(f"variable {field.names[i]!r} has the states {field.states[i]}; evidence gives {value!r}")
+            raise InvalidInput(
+                f"variable {field.names[i]!r} has the states {field.states[i]}; evidence gives {value!r}"
+            )
         result[i] = field.states[i].index(value)
     return result

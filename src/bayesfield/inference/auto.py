@@ -6,11 +6,11 @@ from bayesfield.graph import Design, Graph
 from bayesfield.inference.belief_propagation import Bethe
 from bayesfield.inference.junction_tree import Exact
 from bayesfield.response import Response
-from bayesfield.types import Cost, FloatArray, IntArray, Marginals, Status
+from bayesfield.types import Cost, FloatArray, IntArray, Marginals, Options, Status
 
 
-@dataclass(frozen=True)
-class Auto:
+@dataclass(frozen=True, repr=False)
+class Auto(Options):
     """``exact`` if its junction tree has at most ``max_entries`` table entries, else ``otherwise``.
 
     Ten million entries take about 0.1 s an inference.
@@ -24,7 +24,10 @@ class Auto:
         """The engine for this graph, and the reason."""
         cost = self.exact.preview(graph)
         if cost.entries <= self.max_entries:
-            return self.exact, f"exact inference was chosen: the junction tree has {cost.detail}"
+            return (
+                self.exact,
+                f"exact inference was chosen: {cost.detail}, within the budget of {self.max_entries:,}",
+            )
         return self.otherwise, (
             f"Bethe was chosen: exact inference would need {cost.detail}, over the budget of {self.max_entries:,}"
         )

@@ -8,18 +8,29 @@ from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from bayesfield.graph import Design, Graph
+from bayesfield.inference.newton import newton
 from bayesfield.kernels import messages, pairs
 from bayesfield.kernels.pairs import pair_arrays
 from bayesfield.kernels.residual import run_residual
 from bayesfield.response import LinearResponse, Response, SingularFactor, SusceptibilityResponse
-from bayesfield.types import Cost, FloatArray, GraphArrays, IntArray, InvalidInput, Marginals, Outcome, Status
+from bayesfield.types import (
+    Cost,
+    FloatArray,
+    GraphArrays,
+    IntArray,
+    InvalidInput,
+    Marginals,
+    Options,
+    Outcome,
+    Status,
+)
 
 Schedule = Literal["sequential", "flooding", "residual"]
 Run = tuple[int, float]
 
 
-@dataclass(frozen=True)
-class Bethe:
+@dataclass(frozen=True, repr=False)
+class Bethe(Options):
     """Approximate inference by loopy belief propagation; exact on trees.
 
     schedule: "sequential" (variable by variable, back and forth), "flooding" (all at once) or "residual" (the message
@@ -58,10 +69,8 @@ class Bethe:
         history = history[:sweeps]
         if not residual <= self.tolerance and self.max_direct:
             outcome = Outcome.MINIMISED
-            inbox[~np.isfinite(inbox)] = 0.0
-            descent = np.zeros(self.max_direct)
-            sweeps, residual = messages.double_loop(g, theta, inbox, self.tolerance, _INNER, descent)
-            history = np.concatenate([history, descent[:sweeps]])
+            residual, descent = self._minimise(graph, theta, inbox)
+            sweeps, history = len(descent), np.concatenate([history, descent])
         if not residual <= self.tolerance:
             outcome = Outcome.NOT_CONVERGED
         tables = np.empty(graph.n_entries)
@@ -94,6 +103,26 @@ class Bethe:
         outcome = Outcome.CONVERGED if run[1] <= self.tolerance else Outcome.NOT_CONVERGED
         return states, Status(outcome, int(run[0]), float(run[1]), history=history[: run[0]])
 
+    def _minimise(self, graph: Graph, theta: FloatArray, inbox: FloatArray) -> tuple[float, FloatArray]:
+        """Descend by the double loop; now and then see whether Newton's method finishes from there."""
+        inbox[~np.isfinite(inbox)] = 0.0
+        history = np.empty(0)
+        residual, chunk = np.inf, _FIRST_CHUNK
+        while len(history) < self.max_direct:
+            descent = np.zeros(min(chunk, self.max_direct - len(history)))
+            sweeps, residual = messages.double_loop(graph.arrays, theta, inbox, self.tolerance, _INNER, descent)
+            history = np.concatenate([history, descent[:sweeps]])
+            if residual <= self.tolerance:
+                break
+            polished = inbox.copy()
+            finished = newton(graph, theta, polished, self.tolerance)
+            if finished <= self.tolerance:
+                inbox[:], residual = polished, finished
+                history = np.append(history, finished)
+                break
+            chunk *= 2
+        return residual, history
+
     def _pass_messages(self, graph: Graph, theta: FloatArray, inbox: FloatArray, history: FloatArray) -> Run:
         """Message passing by the fastest kernel that is safe for these tables."""
         g = graph.arrays
@@ -102,9 +131,9 @@ class Bethe:
         options = (inbox, self.schedule == "flooding", self.damping, self.tolerance, history)
         widths = graph.plan("widths", _widths)
         if widths == (2, 2, 2):
-            *form, worst = pairs.odds_form(g, theta)
+            node, coupling, field, worst = pairs.odds_form(g, theta)
             if worst < pairs.SAFE_RANGE:
-                return pairs.run_odds(g, graph.plan("pairs", pair_arrays), *form, *options)
+                return pairs.run_odds(g, graph.plan("pairs", pair_arrays), node, coupling, field, *options)
         elif widths[0] == 2 and pairs.log_range(g, theta) < pairs.SAFE_RANGE:
             psi = messages.potentials(g, theta)
             ratio = pairs.potts_ratio(g, psi)
@@ -112,6 +141,7 @@ class Bethe:
         return messages.run_sweeps(g, theta, *options, False)
 
 
+_FIRST_CHUNK = 300  # sweeps of the double loop before Newton's method is tried; doubled each time it fails
 _INNER = 3  # sweeps of the convex problem before its tangent is moved
 
 
@@ -128,8 +158,6 @@ def _walk(g: GraphArrays) -> IntArray:
     pairs_matrix = sparse.coo_array((np.ones(len(g.scope)), (g.scope, n + g.slot_factor)), shape=(n + m, n + m)).tocsr()
     _, component = connected_components(pairs_matrix, directed=False)
     _, first = np.unique(component, return_index=True)
-    found = [
-        breadth_first_order(pairs_matrix, start, directed=False, return_predecessors=False) for start in first
-    ]
+    found = [breadth_first_order(pairs_matrix, start, directed=False, return_predecessors=False) for start in first]
     order = np.concatenate(found).astype(np.int64) if found else np.empty(0, dtype=np.int64)
     return order[order < n]

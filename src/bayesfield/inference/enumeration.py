@@ -7,11 +7,11 @@ import numpy as np
 from bayesfield import memory
 from bayesfield.graph import Design, Graph
 from bayesfield.response import Response, TableResponse
-from bayesfield.types import Cost, FloatArray, GraphArrays, IntArray, Marginals, Outcome, Status
+from bayesfield.types import Cost, FloatArray, GraphArrays, IntArray, Marginals, Options, Outcome, Status
 
 
-@dataclass(frozen=True)
-class Enumeration:
+@dataclass(frozen=True, repr=False)
+class Enumeration(Options):
     """Exact inference by summing over all joint states; for checking the other engines on small fields."""
 
     def preview(self, graph: Graph) -> Cost:

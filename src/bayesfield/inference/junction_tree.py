@@ -11,14 +11,14 @@ from bayesfield.inference import tree_plan
 from bayesfield.kernels import trees
 from bayesfield.kernels.trees import TreeArrays
 from bayesfield.response import Response, TableResponse
-from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput, Marginals, Outcome, Status
+from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput, Marginals, Options, Outcome, Status
 
 _ADVICE = "Use bf.Bethe(), which needs only the model's own tables, or condition on more evidence."
 _DIRECTIONS = 32  # derivatives carried at a time: long enough for vector registers, short enough for the cache
 
 
-@dataclass(frozen=True)
-class Exact:
+@dataclass(frozen=True, repr=False)
+class Exact(Options):
     """Exact inference by a junction tree.
 
     tries: how many random tie-breaks of the greedy orders to try; the cheapest order wins. seed: of the tie-breaks.
@@ -29,8 +29,8 @@ class Exact:
 
     def preview(self, graph: Graph) -> Cost:
         """Size of the junction tree; found without building it."""
-        limit = memory.usable_bytes() / 16
-        return tree_plan.cost(self._elimination(graph, limit), limit)
+        limit = memory.usable_bytes() / 8
+        return tree_plan.cost(graph.arrays, self._elimination(graph, limit), limit)
 
     def infer(self, graph: Graph, theta: FloatArray) -> Marginals:
         tree = self._tree(graph)

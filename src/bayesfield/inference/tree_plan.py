@@ -17,6 +17,7 @@ from bayesfield.types import Cost, GraphArrays, IntArray
 _GREEDY_LIMIT = 4096  # variables; beyond it rows of bits cost too much and the order comes from Cuthill-McKee
 _BLOCK = 512  # entries of a clique's table worked on at a time: a few such vectors fit in the first-level cache
 _CORE = 256  # entries of a table that collects several factors
+_BYTES = 8  # of a table entry
 
 
 @dataclass(frozen=True)
@@ -86,14 +87,20 @@ def _adjacency(graph: GraphArrays, variables: IntArray) -> tuple[IntArray, IntAr
     return ptr, pairs % max(len(variables), 1)
 
 
-def cost(found: Elimination, limit: float) -> Cost:
-    """Tables of the cliques, and as much again at most for messages and their marginals."""
+def cost(graph: GraphArrays, found: Elimination, limit: float) -> Cost:
+    """Tables of the maximal cliques, and the messages between them."""
     if not np.isfinite(found.entries):
-        text = f"more than {limit:.3g} table entries"
-        return Cost(int(limit) + 1, 16 * (int(limit) + 1), text)
-    widths = np.diff(found.clique_ptr)
-    text = f"{len(widths)} cliques of up to {int(widths.max(initial=0))} variables, {found.entries:.4g} table entries"
-    return Cost(int(found.entries), 16 * int(found.entries), text)
+        return Cost(int(limit) + 1, _BYTES * (int(limit) + 1), f"more than {limit:.3g} table entries")
+    ptr, members = found.clique_ptr, found.clique_members
+    log_size = np.log(graph.cardinality[found.variables[found.order]].astype(np.float64))
+    log_clique = np.add.reduceat(log_size[members], ptr[:-1]) if len(members) else np.empty(0)
+    widest, host = elimination.absorb(ptr, members)
+    kept = np.flatnonzero(host == np.arange(len(host)))
+    entries = int(np.exp(log_clique[widest[kept]]).sum())
+    messages = int(np.exp(log_clique[kept] - log_size[kept]).sum())
+    width = int(np.diff(ptr).max(initial=0))
+    text = f"{len(kept)} cliques of up to {width} variables and {entries:,} table entries"
+    return Cost(entries, _BYTES * (entries + messages), text)
 
 
 def layout(graph: GraphArrays, found: Elimination) -> TreeArrays:
@@ -123,7 +130,8 @@ class _Layout:
         self.members = [members[ptr[w] : ptr[w + 1]] for w in widest[steps]]
         self.rows = [ptr[h + 1] - ptr[h] - 1 for h in steps]  # how many of the members are separator
         self.parent = np.array(
-            [self.clique_of[m[r - 1]] if r else -1 for m, r in zip(self.members, self.rows, strict=True)], dtype=np.int64
+            [self.clique_of[m[r - 1]] if r else -1 for m, r in zip(self.members, self.rows, strict=True)],
+            dtype=np.int64,
         )
 
     def build(self) -> TreeArrays:
@@ -220,7 +228,10 @@ class _Layout:
         return [(np.array(sorted(axes, reverse=True), dtype=np.int64), grouped) for axes, grouped in groups]
 
     def _terms(
-        self, cores: list[tuple[int, IntArray]], terms: list[list[tuple[int, IntArray]]], core_sizes: list[int]
+        self,
+        cores: list[tuple[int, IntArray]],
+        terms: list[list[tuple[int, IntArray]]],
+        core_sizes: list[int],
     ) -> tuple[IntArray, IntArray]:
         """For every core entry the entries of θ that add up there."""
         listed = []

@@ -12,6 +12,8 @@ from bayesfield.kernels.jit import jit
 from bayesfield.types import FloatArray, GraphArrays, IntArray
 
 TINY = 1e-280  # below this a sum of plain numbers is done again in logs
+RARE = 1e-6  # probability below which a state's message need not have settled quite as well
+FLOOR = -2e4  # log of the least likely message that is not impossible; e⁻²⁰⁰⁰⁰ is no number in data
 
 
 @jit
@@ -101,6 +103,8 @@ def _send(
     if top > -np.inf:
         for x in range(size):
             out[x] -= top
+            if FLOOR > out[x] > -np.inf:
+                out[x] = FLOOR
 
 
 @jit
@@ -153,12 +157,28 @@ def cavities(g: GraphArrays, theta: FloatArray, inbox: FloatArray) -> tuple[Floa
 
 
 @jit
-def _gap(new: FloatArray, old: FloatArray, size: int) -> float:
-    """Largest change of a log-message; infinite where a state becomes possible or impossible."""
+def _gap(new: FloatArray, old: FloatArray, rest: FloatArray, size: int) -> float:
+    """Largest change of a log-message relative to that of the most probable state; new + rest is the log belief.
+
+    A state that is on its way to probability zero drifts for ever in logs. Its change is scaled down once its
+    probability p is below RARE, by p / RARE, so that beliefs decide and not the logs of what cannot be seen in them.
+    """
+    best = 0
+    for x in range(size):
+        if new[x] + rest[x] > new[best] + rest[best]:
+            best = x
+    top = new[best] + rest[best]
+    if not (top > -np.inf and old[best] > -np.inf):
+        return np.inf
+    shift = new[best] - old[best]
     gap = 0.0
     for x in range(size):
         if new[x] != old[x]:
-            gap = max(gap, abs(new[x] - old[x]))
+            change = abs(new[x] - old[x] - shift)
+            p = np.exp(new[x] + rest[x] - top)
+            if p < RARE:
+                change = change * (p / RARE) if p > 0.0 else 0.0
+            gap = max(gap, change)
     return gap
 
 
@@ -182,10 +202,10 @@ def run_sweeps(
     history: FloatArray,
     maximise: bool,
 ) -> tuple[int, float]:
-    """Message passing until no undamped update moves a log-message by more than ``tolerance``; at most len(history) sweeps.
+    """Message passing until no undamped update moves a log-message by more than ``tolerance`` (see _gap).
 
-    Sequential: variable by variable, back and forth. Flooding: all messages from the old ones. Returns sweeps and the
-    last residual.
+    Sequential: variable by variable, back and forth. Flooding: all messages from the old ones. At most len(history)
+    sweeps. Returns their number and the last residual.
     """
     psi = potentials(g, theta)
     cavity, weight = cavities(g, theta, inbox)
@@ -201,7 +221,7 @@ def run_sweeps(
                 slot = g.slots[k]
                 at = g.message_ptr[slot]
                 _send(g, theta, psi, cavity, weight, slot, maximise, new)
-                residual = max(residual, _gap(new, inbox[at:], g.cardinality[i]))
+                residual = max(residual, _gap(new, inbox[at:], cavity[at:], g.cardinality[i]))
                 _blend(inbox[at:], new, g.cardinality[i], damping)
             if not flooding:
                 _update_cavities(g, theta, inbox, cavity, weight, i)
@@ -290,6 +310,7 @@ def double_loop(
         _node_logs(g, theta, inbox, i, logq)
     previous = logq.copy()
     new = np.empty(g.cardinality.max() if n else 0)
+    none = np.zeros(len(new))
     residual = np.inf
     for sweep in range(len(history)):
         if sweep % inner == 0:
@@ -302,11 +323,11 @@ def double_loop(
             for k in range(g.slot_ptr[i], g.slot_ptr[i + 1]):
                 at = g.message_ptr[g.slots[k]]
                 _send(g, theta, psi, cavity, weight, g.slots[k], False, new)
-                moved = max(moved, _gap(new, inbox[at:], size))
+                moved = max(moved, _gap(new, inbox[at:], cavity[at:], size))
                 inbox[at : at + size] = new[:size]
             _relaxed_cavities(g, theta, inbox, previous, cavity, weight, i, logq)
             at = g.node_ptr[i]
-            residual = max(residual, _gap(logq[at:], previous[at:], size))
+            residual = max(residual, _gap(logq[at:], previous[at:], none, size))
         history[sweep] = max(moved, residual)
         if history[sweep] <= tolerance:
             return sweep + 1, history[sweep]

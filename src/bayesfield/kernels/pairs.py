@@ -185,7 +185,7 @@ def potts_ratio(g: GraphArrays, psi: FloatArray) -> FloatArray:
     ratio = np.full(len(g.table_ptr) - 1, np.nan)
     for a in range(len(ratio)):
         K = g.cardinality[g.scope[g.scope_ptr[a]]]
-        if K != g.cardinality[g.scope[g.scope_ptr[a] + 1]] or K < 3:
+        if g.cardinality[g.scope[g.scope_ptr[a] + 1]] != K or K < 3:
             continue
         t = g.table_ptr[a]
         alike = True

@@ -188,9 +188,7 @@ def _normalise_rows(t: FloatArray, R: int, up: FloatArray) -> None:
 
 
 @jit
-def collect_log(
-    tree: TreeArrays, theta: FloatArray, tables: FloatArray, buffer: FloatArray, maximise: bool
-) -> float:
+def collect_log(tree: TreeArrays, theta: FloatArray, tables: FloatArray, buffer: FloatArray, maximise: bool) -> float:
     """Leaves to roots in logs, safe for any range. Leaves conditionals, or with ``maximise`` log-ratios to the best."""
     core_logs(tree, theta, buffer)
     log_z = 0.0
@@ -382,4 +380,4 @@ def decode(tree: TreeArrays, tables: FloatArray, x: IntArray) -> None:
     for c in range(len(tree.columns) - 1, -1, -1):
         R = tree.columns[c]
         start = tree.table_ptr[c] + _row(tree, c, x) * R
-        _assign(tree, c, np.argmax(tables[start : start + R]), x)
+        _assign(tree, c, int(np.argmax(tables[start : start + R])), x)

@@ -62,5 +62,8 @@ def _without_single_parts(g: GraphArrays) -> Any:
     variable = np.repeat(np.arange(len(g.cardinality)), g.cardinality)
     of_variable = sparse.csr_array((np.ones(n_node), (np.arange(n_node), variable)), shape=(n_node, len(g.cardinality)))
     node_centre = sparse.eye_array(n_node) - of_variable @ sparse.diags_array(1.0 / g.cardinality) @ of_variable.T
-    rows = [[node_centre, node_centre @ to_node @ single], [None, sparse.eye_array(n_factor) - centre - states @ single]]
+    rows = [
+        [node_centre, node_centre @ to_node @ single],
+        [None, sparse.eye_array(n_factor) - centre - states @ single],
+    ]
     return sparse.block_array(rows, format="csr") if n_node else sparse.csr_array((0, 0))

@@ -1,8 +1,8 @@
 """The negative log posterior of the parameters, its gradient and its curvature, for any engine.
 
-    L(λ) = N (log Z(λ) − λᵀf̄ − f̄₀) + ½ (λ − μ)ᵀ Λ⁻¹ (λ − μ)
-    ∇L   = N (E[f] − f̄) + Λ⁻¹ (λ − μ)
-    ∇²L  = N C + Λ⁻¹ = P, equation (7)
+L(λ) = N (log Z(λ) − λᵀf̄ − f̄₀) + ½ (λ − μ)ᵀ Λ⁻¹ (λ − μ)
+∇L   = N (E[f] − f̄) + Λ⁻¹ (λ − μ)
+∇²L  = N C + Λ⁻¹ = P, equation (7)
 """
 
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class Objective:
         marginals = self.engine.infer(self.field.graph, theta)
         pull = self._times_precision(parameters - self.location)
         mean = self.field.design.expectations(marginals.tables)
-        value = self.weight * (marginals.log_z - parameters @ self.statistic - self.offset)
+        value = self.weight * (marginals.log_z - float(parameters @ self.statistic) - self.offset)
         value += 0.5 * float((parameters - self.location) @ pull)
         if not marginals.status.converged:
             value = np.inf

@@ -60,7 +60,7 @@ def newton(
         except IndefiniteCurvature:
             rest = lbfgs(objective, point.parameters, tolerance, max_iterations, watch)
             return Optimum(rest.point, rest.status, (*log.items, *rest.iterations))
-        distance = float(np.sqrt(max(-direction @ point.gradient, 0.0)))
+        distance = float(np.sqrt(max(-float(direction @ point.gradient), 0.0)))
         if distance <= tolerance:
             log.add(point, distance, 0.0)
             return _ended(Outcome.OPTIMUM, point, log)
@@ -90,7 +90,12 @@ def lbfgs(
         return (point.value if np.isfinite(point.value) else 1e300), point.gradient
 
     if len(start):
-        options = {"maxiter": max_iterations, "maxfun": 20 * max_iterations, "gtol": tolerance * scale, "ftol": 1e-15}
+        options = {
+            "maxiter": max_iterations,
+            "maxfun": 20 * max_iterations,
+            "gtol": tolerance * scale,
+            "ftol": 1e-15,
+        }
         minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options={**options, "maxcor": 20})
     close = np.abs(best.gradient).max(initial=0.0) <= max(1e-4, 100 * tolerance) * scale
     return _ended(Outcome.OPTIMUM if close and np.isfinite(best.value) else Outcome.NO_OPTIMUM, best, log)

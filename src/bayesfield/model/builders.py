@@ -9,7 +9,7 @@ from bayesfield.model.field import FactorBlock, RandomField, as_states, position
 from bayesfield.model.states import state_values
 from bayesfield.types import FloatArray, IntArray, InvalidInput
 
-Edges = Iterable[tuple[int, int]]
+Edges = Iterable[tuple[int, int]] | IntArray
 
 
 def pairwise(
@@ -29,13 +29,18 @@ def pairwise(
     values = state_values(labels)
     pairs = _edge_array(n, edges)
     return _two_blocks(
-        labels, pairs, _names(names, n), tied, values[None, :], np.multiply.outer(values, values)[None], ("",), ("*",)
+        labels,
+        pairs,
+        _names(names, n),
+        tied,
+        values[None, :],
+        np.multiply.outer(values, values)[None],
+        ("",),
+        ("*",),
     )
 
 
-def grid(
-    rows: int, columns: int, states: int | Sequence[Hashable] = (-1, 1), *, tied: bool = False
-) -> RandomField:
+def grid(rows: int, columns: int, states: int | Sequence[Hashable] = (-1, 1), *, tied: bool = False) -> RandomField:
     """``pairwise`` on a lattice, each site joined to the one below and the one to the right; sites in row order."""
     names = _LazyNames(rows * columns, lambda i: f"x[{i // columns},{i % columns}]")
     return pairwise(rows * columns, grid_edges(rows, columns), states, names=names, tied=tied)
@@ -44,7 +49,7 @@ def grid(
 def chain(n: int, states: int | Sequence[Hashable] = (-1, 1), *, tied: bool = False) -> RandomField:
     """``pairwise`` on a line of n variables."""
     line = np.arange(max(n - 1, 0), dtype=np.int64)
-    return pairwise(n, np.stack([line, line + 1], axis=1), states, tied=tied)  # type: ignore[arg-type]
+    return pairwise(n, np.stack([line, line + 1], axis=1), states, tied=tied)
 
 
 def potts(
@@ -66,7 +71,8 @@ def potts(
     nodes = np.eye(k)[1:]
     node_marks = tuple(f"={s}" for s in labels[1:])
     if interaction == "equal":
-        couplings, edge_marks = np.eye(k)[None], ("==",)
+        couplings = np.eye(k)[None]
+        edge_marks: tuple[str, ...] = ("==",)
     elif interaction == "table":
         couplings = np.einsum("ac,bd->abcd", nodes, nodes).reshape(-1, k, k)
         edge_marks = tuple(f"={s}&={t}" for s in labels[1:] for t in labels[1:])
@@ -75,7 +81,7 @@ def potts(
     return _two_blocks(labels, _edge_array(n, edges), _names(names, n), tied, nodes, couplings, node_marks, edge_marks)
 
 
-def grid_edges(rows: int, columns: int) -> Edges:
+def grid_edges(rows: int, columns: int) -> IntArray:
     """Edges of a lattice with sites numbered in row order, as an (E, 2) array."""
     if rows < 0 or columns < 0:
         raise InvalidInput(f"a grid needs rows and columns ≥ 0; got {rows} × {columns}")
@@ -83,7 +89,7 @@ def grid_edges(rows: int, columns: int) -> Edges:
     right = np.stack([site[:, :-1].ravel(), site[:, 1:].ravel()], axis=1)
     down = np.stack([site[:-1].ravel(), site[1:].ravel()], axis=1)
     both = np.concatenate([right, down])
-    return both[np.lexsort((both[:, 1], both[:, 0]))]  # type: ignore[return-value]
+    return both[np.lexsort((both[:, 1], both[:, 0]))]
 
 
 def _two_blocks(
@@ -121,7 +127,11 @@ def _two_blocks(
             (0,),
         ),
         FactorBlock(
-            pairs, edge_tables, np.ascontiguousarray(np.broadcast_to(edge_parameters, (len(pairs), c))), None, (0, 1)
+            pairs,
+            edge_tables,
+            np.ascontiguousarray(np.broadcast_to(edge_parameters, (len(pairs), c))),
+            None,
+            (0, 1),
         ),
     ]
     total = sites * k + bonds * c

@@ -5,7 +5,7 @@ and not three million objects.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -39,8 +39,18 @@ class Factor:
     """
 
     variables: tuple[str, ...]
-    features: Mapping[str, ArrayLike] = field(default_factory=dict)
-    log_table: ArrayLike | None = None
+    features: Mapping[str, ArrayLike]
+    log_table: ArrayLike | None
+
+    def __init__(
+        self,
+        variables: str | Sequence[str],
+        features: Mapping[str, ArrayLike] | None = None,
+        log_table: ArrayLike | None = None,
+    ) -> None:
+        object.__setattr__(self, "variables", (variables,) if isinstance(variables, str) else tuple(variables))
+        object.__setattr__(self, "features", dict(features or {}))
+        object.__setattr__(self, "log_table", log_table)
 
     @classmethod
     def from_potential(cls, variables: Sequence[str], potential: ArrayLike) -> "Factor":
@@ -144,10 +154,7 @@ class RandomField:
     def edges(self) -> list[tuple[int, int]]:
         """Pairs of variables that share a factor: i < j, sorted."""
         pairs = [
-            block.scopes[:, [s, t]]
-            for block in self._blocks
-            for t in range(block.scopes.shape[1])
-            for s in range(t)
+            block.scopes[:, [s, t]] for block in self._blocks for t in range(block.scopes.shape[1]) for s in range(t)
         ]
         if not pairs:
             return []
@@ -172,7 +179,7 @@ class RandomField:
     # --- data ---------------------------------------------------------------------------------------------------
 
     def encode(self, X: Any) -> IntArray:
-        """(N, n) states' own values, array or DataFrame, to (N, n) positions in the states; refuses what does not fit."""
+        """(N, n) states' own values, array or DataFrame, to positions in the states; refuses what does not fit."""
         return encode(X, self._states, self.names)
 
     def decode(self, codes: IntArray) -> Any:
@@ -190,9 +197,7 @@ class RandomField:
         return result
 
     def __repr__(self) -> str:
-        return (
-            f"RandomField({self.n_variables} variables, {self.n_factors} factors, {self.n_parameters} parameters)"
-        )
+        return f"RandomField({self.n_variables} variables, {self.n_factors} factors, {self.n_parameters} parameters)"
 
 
 def block_entries(block: FactorBlock, codes: IntArray) -> IntArray:
@@ -231,7 +236,7 @@ def _block_of(
     factor: Factor, position: dict[str, int], states: Sequence[States], parameters: dict[str, int]
 ) -> FactorBlock:
     """One factor as a block, its axes sorted by variable; new parameters are numbered as they come."""
-    names = (factor.variables,) if isinstance(factor.variables, str) else tuple(factor.variables)
+    names = factor.variables
     unknown = [name for name in names if name not in position]
     if unknown:
         raise InvalidInput(f"factor {names} names {unknown[0]!r}, which is not a variable of this field")
@@ -249,12 +254,16 @@ def _block_of(
     if factor.log_table is not None:
         fixed = _table(factor.log_table, shape, names, "log_table").transpose(order)
         if np.isnan(fixed).any() or np.isposinf(fixed).any():
-            raise InvalidInput(f"the log_table of factor {names} may hold finite numbers and −inf; it holds NaN or +inf")
+            raise InvalidInput(
+                f"the log_table of factor {names} may hold finite numbers and −inf; it holds NaN or +inf"
+            )
     sorted_shape = tuple(shape[a] for a in order)
     return FactorBlock(
         scopes=np.array([[scope[a] for a in order]], dtype=np.int64).reshape(1, len(scope)),
         features=np.array(tables).reshape(len(tables), *sorted_shape),
-        parameters=np.array([[parameters.setdefault(str(p), len(parameters)) for p in factor.features]], dtype=np.int64),
+        parameters=np.array(
+            [[parameters.setdefault(str(p), len(parameters)) for p in factor.features]], dtype=np.int64
+        ),
         log_table=fixed,
         axes=tuple(order),
     )

@@ -13,7 +13,7 @@ from bayesfield.types import FloatArray, IntArray, InvalidInput
 def state_values(states: Sequence[Hashable]) -> FloatArray:
     """The number each state stands for in a feature: itself when all are numbers, else its position."""
     if all(isinstance(s, Real) for s in states):
-        return np.array([float(s) for s in states if isinstance(s, Real)])
+        return np.array(states, dtype=np.float64)
     return np.arange(len(states), dtype=np.float64)
 
 
@@ -24,8 +24,8 @@ def encode(X: Any, states: Sequence[tuple[Hashable, ...]], names: Sequence[str])
     if missing.any():
         row, column = np.argwhere(missing)[0]
         raise InvalidInput(
-            f"X has {int(missing.sum())} missing cells (the first: row {row}, column {labels[column]!r}); missing values "
-            "are not supported yet: drop those rows or fill the cells"
+            f"X has {int(missing.sum())} missing cells (the first: row {row}, column {labels[column]!r}); missing "
+            "values are not supported yet: drop those rows or fill the cells"
         )
     codes = np.empty(values.shape, dtype=np.int64)
     for columns in _columns_by_states(states):

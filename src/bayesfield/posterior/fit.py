@@ -63,7 +63,12 @@ def fit(
 
 
 def _optimise(
-    objective: Objective, start: FloatArray, method: str, tolerance: float, max_iterations: int, watch: Watch | None
+    objective: Objective,
+    start: FloatArray,
+    method: str,
+    tolerance: float,
+    max_iterations: int,
+    watch: Watch | None,
 ) -> Optimum:
     if tolerance <= 0 or max_iterations < 1:
         raise InvalidInput("tolerance and max_iterations must be above zero")
@@ -111,4 +116,4 @@ def _distance(precision: FloatArray, gradient: FloatArray) -> float:
         step = linalg.cho_solve(linalg.cho_factor(precision), gradient) if len(gradient) else gradient
     except linalg.LinAlgError:
         return float("nan")
-    return float(np.sqrt(max(gradient @ step, 0.0)))
+    return float(np.sqrt(max(float(gradient @ step), 0.0)))

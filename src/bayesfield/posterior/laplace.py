@@ -117,6 +117,6 @@ def _refusal(field: RandomField, precision: FloatArray, record: FitRecord) -> st
     strongest = np.argsort(-np.abs(vectors[:, 0]))[:5]
     names = ", ".join(field.parameter_names[k] for k in strongest)
     return (
-        f"{head}. Smallest eigenvalue {values[0]:.3g} ({int((values <= 0).sum())} not above zero), mostly along: {names}. "
+        f"{head}. Smallest eigenvalue {values[0]:.3g} ({int((values <= 0).sum())} not above zero), along: {names}. "
         "Take a narrower prior, an engine that is exact on this field, or drop or tie these parameters"
     )

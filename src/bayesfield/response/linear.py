@@ -106,4 +106,5 @@ def _factorise(omega: Sparse) -> Callable[[FloatArray], FloatArray]:
     factors = splu(omega, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=symmetric)
     if not (factors.U.diagonal() > 0.0).all():
         raise IndefiniteCurvature(Outcome.INDEFINITE.value)
-    return factors.solve
+    solve: Callable[[FloatArray], FloatArray] = factors.solve
+    return solve

@@ -34,11 +34,7 @@ class SusceptibilityResponse(TableResponse):
         n_node = int(graph.arrays.node_ptr[-1])
         self._q, self._b = beliefs[:n_node, None], beliefs[n_node:, None]
         s = self._s = indicators(graph.arrays, beliefs[:n_node])
-        self._conditional = _conditional_differences(graph.arrays, s, beliefs[n_node:])
-        own = sparse.eye_array(s.members.shape[1])  # a member's own indicator is no message to itself
-        self._transfer = (self._conditional @ s.members - own).tocsr()
-        # ṁ = jacobian · ṁ + source, with ċ = embed·embedᵀ·ṁ − ṁ + …
-        self._jacobian = (self._transfer @ (s.embed @ s.embed.T - own)).tocsr()
+        self._conditional, self._transfer, self._jacobian = message_jacobian(graph.arrays, s, beliefs[n_node:])
         self._direct: Callable[[FloatArray], FloatArray] | None = None
 
     def table_product(self, directions: FloatArray) -> FloatArray:
@@ -50,19 +46,20 @@ class SusceptibilityResponse(TableResponse):
         eta = local_field + s.embed.T @ message
         moved_nodes = s.nodes.maximum(0) @ eta
         moved_factors = on_factors + s.members @ (s.embed @ eta - message)
-        return np.concatenate(
+        moved: FloatArray = np.concatenate(
             [
                 self._q * (moved_nodes - s.node_tables @ (s.node_tables.T @ (self._q * moved_nodes))),
                 self._b * (moved_factors - s.factor_tables @ (s.factor_tables.T @ (self._b * moved_factors))),
             ]
         )
+        return moved
 
     def _settle(self, source: FloatArray) -> FloatArray:
         """The messages' derivatives: by passing them along, or directly where that does not settle."""
         if self._direct is None:
             message = source
             for _ in range(_MAX_SWEEPS):
-                new = self._jacobian @ message + source
+                new: FloatArray = self._jacobian @ message + source
                 gap, size = np.abs(new - message).max(initial=0.0), np.abs(new).max(initial=0.0)
                 message = new
                 if gap <= _TOLERANCE * size:
@@ -82,11 +79,19 @@ class SusceptibilityResponse(TableResponse):
         return solve
 
 
+def message_jacobian(g: GraphArrays, s: Indicators, factor_beliefs: FloatArray) -> tuple[Sparse, Sparse, Sparse]:
+    """The derivative of one round of messages, and its parts: from θ̇_a, from ċ, and from the last round's ṁ."""
+    conditional = _conditional_differences(g, s, factor_beliefs)
+    own = sparse.eye_array(s.members.shape[1])  # a member's own indicator is no message to itself
+    transfer = (conditional @ s.members - own).tocsr()
+    return conditional, transfer, (transfer @ (s.embed @ s.embed.T - own)).tocsr()
+
+
 def _conditional_differences(g: GraphArrays, s: Indicators, b: FloatArray) -> Sparse:
     """(n_local, T_f): E[· | x_i = x] − E[· | x_i = reference] over a factor's table, for every local coordinate."""
     states = slot_states(g)
     marginal = states.T @ b
     inverse = np.zeros_like(marginal)
-    np.divide(1.0, marginal, out=inverse, where=marginal > 0.0)
+    np.divide(1.0, marginal, out=inverse, where=marginal > 1e-300)
     conditional = (sparse.diags_array(inverse) @ states.T @ sparse.diags_array(b)).tocsr()
     return conditional[s.own] - conditional[s.reference]
