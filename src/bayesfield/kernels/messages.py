@@ -12,7 +12,8 @@ from bayesfield.kernels.jit import jit
 from bayesfield.types import FloatArray, GraphArrays, IntArray
 
 TINY = 1e-280  # below this a sum of plain numbers is done again in logs
-RARE = 1e-6  # probability below which a state's message need not have settled quite as well
+RARE = 1e-6  # probability below which a state's message need not have settled quite as well (see _gap) …
+QUIET = 10  # … if nothing visible moves for so many sweeps
 FLOOR = -2e4  # log of the least likely message that is not impossible; e⁻²⁰⁰⁰⁰ is no number in data
 
 
@@ -157,11 +158,12 @@ def cavities(g: GraphArrays, theta: FloatArray, inbox: FloatArray) -> tuple[Floa
 
 
 @jit
-def _gap(new: FloatArray, old: FloatArray, rest: FloatArray, size: int) -> float:
+def _gap(new: FloatArray, old: FloatArray, rest: FloatArray, size: int) -> tuple[float, float]:
     """Largest change of a log-message relative to that of the most probable state; new + rest is the log belief.
 
-    A state that is on its way to probability zero drifts for ever in logs. Its change is scaled down once its
-    probability p is below RARE, by p / RARE, so that beliefs decide and not the logs of what cannot be seen in them.
+    A state that is on its way to probability zero drifts for ever in logs. So there is a second figure, in which a
+    state's change counts p / RARE once its probability p is below RARE: beliefs decide, and not the logs of what
+    cannot be seen in them.
     """
     best = 0
     for x in range(size):
@@ -169,17 +171,17 @@ def _gap(new: FloatArray, old: FloatArray, rest: FloatArray, size: int) -> float
             best = x
     top = new[best] + rest[best]
     if not (top > -np.inf and old[best] > -np.inf):
-        return np.inf
+        return np.inf, np.inf
     shift = new[best] - old[best]
-    gap = 0.0
+    gap, visible = 0.0, 0.0
     for x in range(size):
-        if new[x] != old[x]:
+        p = np.exp(new[x] + rest[x] - top)
+        if new[x] > -np.inf or old[x] > -np.inf:
             change = abs(new[x] - old[x] - shift)
-            p = np.exp(new[x] + rest[x] - top)
-            if p < RARE:
-                change = change * (p / RARE) if p > 0.0 else 0.0
             gap = max(gap, change)
-    return gap
+            if p > 0.0:
+                visible = max(visible, change * min(1.0, p / RARE))
+    return gap, visible
 
 
 @jit
@@ -213,15 +215,19 @@ def run_sweeps(
     new = np.empty(widest)
     n = len(g.cardinality)
     residual = 0.0
+    quiet = 0
     for sweep in range(len(history)):
         residual = 0.0
+        moved = 0.0
         for step in range(n):
             i = step if sweep % 2 == 0 or flooding else n - 1 - step
             for k in range(g.slot_ptr[i], g.slot_ptr[i + 1]):
                 slot = g.slots[k]
                 at = g.message_ptr[slot]
                 _send(g, theta, psi, cavity, weight, slot, maximise, new)
-                residual = max(residual, _gap(new, inbox[at:], cavity[at:], g.cardinality[i]))
+                gap, visible = _gap(new, inbox[at:], cavity[at:], g.cardinality[i])
+                moved = max(moved, gap)
+                residual = max(residual, visible)
                 _blend(inbox[at:], new, g.cardinality[i], damping)
             if not flooding:
                 _update_cavities(g, theta, inbox, cavity, weight, i)
@@ -229,7 +235,8 @@ def run_sweeps(
             for i in range(n):
                 _update_cavities(g, theta, inbox, cavity, weight, i)
         history[sweep] = residual
-        if residual <= tolerance:
+        quiet = quiet + 1 if residual <= tolerance else 0
+        if moved <= tolerance or quiet == QUIET:
             return sweep + 1, residual
     return len(history), residual
 
@@ -312,26 +319,27 @@ def double_loop(
     new = np.empty(g.cardinality.max() if n else 0)
     none = np.zeros(len(new))
     residual = np.inf
+    quiet = 0
     for sweep in range(len(history)):
         if sweep % inner == 0:
             previous[:] = logq
         residual = 0.0
-        moved = 0.0
         for step in range(n):
             i = step if sweep % 2 == 0 else n - 1 - step
             size = g.cardinality[i]
             for k in range(g.slot_ptr[i], g.slot_ptr[i + 1]):
                 at = g.message_ptr[g.slots[k]]
                 _send(g, theta, psi, cavity, weight, g.slots[k], False, new)
-                moved = max(moved, _gap(new, inbox[at:], cavity[at:], size))
+                residual = max(residual, _gap(new, inbox[at:], cavity[at:], size)[1])
                 inbox[at : at + size] = new[:size]
             _relaxed_cavities(g, theta, inbox, previous, cavity, weight, i, logq)
             at = g.node_ptr[i]
-            residual = max(residual, _gap(logq[at:], previous[at:], none, size))
-        history[sweep] = max(moved, residual)
-        if history[sweep] <= tolerance:
-            return sweep + 1, history[sweep]
-    return len(history), history[len(history) - 1] if len(history) else np.inf
+            residual = max(residual, _gap(logq[at:], previous[at:], none, size)[1])
+        history[sweep] = residual
+        quiet = quiet + 1 if residual <= tolerance else 0
+        if quiet == QUIET:
+            return sweep + 1, residual
+    return len(history), residual
 
 
 @jit

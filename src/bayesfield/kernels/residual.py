@@ -49,7 +49,7 @@ def run_residual(
     for slot in range(E):
         at, size = g.message_ptr[slot], g.cardinality[g.scope[slot]]
         _send(g, theta, psi, cavity, weight, slot, maximise, candidate[at:])
-        key[slot] = _gap(candidate[at:], inbox[at:], cavity[at:], size)
+        key[slot] = _gap(candidate[at:], inbox[at:], cavity[at:], size)[0]
         _sift(heap, place, key, slot)
     for sweep in range(len(history)):
         for _ in range(E):
@@ -84,7 +84,7 @@ def _commit(
     i = g.scope[slot]
     at, size = g.message_ptr[slot], g.cardinality[i]
     _blend(inbox[at:], candidate[at:], size, damping)
-    key[slot] = _gap(candidate[at:], inbox[at:], cavity[at:], size)
+    key[slot] = _gap(candidate[at:], inbox[at:], cavity[at:], size)[0]
     _sift(heap, place, key, slot)
     _update_cavities(g, theta, inbox, cavity, weight, i)
     for k in range(g.slot_ptr[i], g.slot_ptr[i + 1]):
@@ -95,5 +95,5 @@ def _commit(
             if g.scope[other] != i:
                 to = g.message_ptr[other]
                 _send(g, theta, psi, cavity, weight, other, maximise, candidate[to:])
-                key[other] = _gap(candidate[to:], inbox[to:], cavity[to:], g.cardinality[g.scope[other]])
+                key[other] = _gap(candidate[to:], inbox[to:], cavity[to:], g.cardinality[g.scope[other]])[0]
                 _sift(heap, place, key, other)

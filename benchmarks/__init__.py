@@ -1,0 +1,1 @@
+"""Speed, beside the peers in the same run: ``python -m benchmarks --peers``."""

@@ -1,0 +1,87 @@
+"""``python -m benchmarks [--peers] [--quick] [--json FILE] [names...]``, from the repository's root."""
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import sys
+import warnings
+from importlib import metadata
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.timing import Cell, Report, Watch, use_one_core
+
+NAMES = ("exact", "messages", "overhead", "growth")
+PACKAGES = ("bayesfield", "numpy", "numba", "pyagrum", "mbi", "pgmax", "pgmpy", "jax")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="names", help=f"any of {', '.join(NAMES)}; by default all")
+    parser.add_argument("--peers", action="store_true", help="time the peers that are installed, too")
+    parser.add_argument("--quick", action="store_true", help="small sizes and short timings")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the tables to FILE as well")
+    options = parser.parse_args()
+    unknown = set(options.names) - set(NAMES)
+    if unknown:
+        parser.error(f"there is no benchmark {sorted(unknown)[0]!r}; choose from {', '.join(NAMES)}")
+    use_one_core()
+    warnings.simplefilter("ignore")  # the peers warn of their own deprecations
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(_machine())
+    reports: list[Report] = []
+    with console.status("") as status:
+        watch = Watch(options.peers, options.quick, 0.3 if options.quick else 1.5, status.update)
+        for name in options.names or NAMES:
+            for report in importlib.import_module(f"benchmarks.{name}").run(watch):
+                reports.append(report)
+                console.print(_table(report), *report.notes, "", sep="\n", highlight=False)
+    console.print(_load())
+    if options.json:
+        found = {"machine": _machine(), "load": _load(), "tables": [r.as_dict() for r in reports]}
+        options.json.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+
+
+def _machine() -> str:
+    versions = [f"{p} {metadata.version(p)}" for p in PACKAGES if _has(p)]
+    return f"Python {platform.python_version()}, {os.cpu_count()} cores, one used; {', '.join(versions)}"
+
+
+def _load() -> str:
+    """How busy the machine is: above 1 there, others ran beside us."""
+    return f"load average at the end: {os.getloadavg()[0]:.2f} (1 is this run alone)"
+
+
+def _has(package: str) -> bool:
+    try:
+        metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _table(report: Report) -> Table:
+    table = Table(title=report.title, title_justify="left")
+    for k, column in enumerate(report.columns):
+        table.add_column(column, justify="left" if k == 0 else "right")
+    for row in report.rows:
+        table.add_row(*(_text(cell) for cell in row))
+    return table
+
+
+def _text(cell: Cell) -> str:
+    if cell is None:
+        return "–"
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, float):
+        return f"{cell:,.0f}" if abs(cell) >= 100 else f"{cell:.3g}"
+    return f"{cell:,}" if isinstance(cell, int) else cell
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""One core, a warm-up, the best of several runs; and the record that every benchmark returns."""
+
+import importlib.util
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+Cell = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """A table. Cells: numbers, text, True/False for a target met or missed, None for what was not run."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[Cell, ...]]
+    notes: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+        return {"title": self.title, "rows": rows, "notes": list(self.notes)}
+
+
+@dataclass
+class Watch:
+    """What one table may spend, and whether peers run. ``seconds``: budget of each timing."""
+
+    peers: bool = False
+    quick: bool = False
+    seconds: float = 1.5
+    tell: Callable[[str], None] = field(default=lambda _: None)
+
+
+def use_one_core() -> None:
+    """Keep every library of this process to one core. To be called before jax is imported."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        os.environ[name] = "1"
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+def best(call: Callable[[], object], seconds: float, warm_up: bool = True) -> float:
+    """Seconds of the fastest run within the budget. Peers are warm by the time their answer has been checked."""
+    if warm_up:
+        call()
+    times = [_once(call)]
+    while sum(times) < seconds:
+        times.append(_once(call))
+    return min(times)
+
+
+def _once(call: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    call()
+    return time.perf_counter() - begun
+
+
+def installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+def require_same(peer: str, ours: np.ndarray, theirs: np.ndarray, tolerance: float) -> None:
+    """Refuse to compare speeds of different answers."""
+    gap = float(np.abs(ours - theirs).max())
+    if not gap <= tolerance:
+        raise RuntimeError(f"{peer} gives marginals that differ from ours by {gap:.2g}, above {tolerance:.0e}")
+
+
+def ratio(theirs: float | None, ours: float) -> float | None:
+    return None if theirs is None else theirs / ours
+
+
+def growth(sizes: list[float], seconds: list[float]) -> list[float | None]:
+    """Exponent of seconds ∝ size^p between each row and the one before."""
+    pairs = zip(sizes[:-1], sizes[1:], seconds[:-1], seconds[1:], strict=True)
+    return [None, *(float(np.log(t / s) / np.log(b / a)) for a, b, s, t in pairs)]
