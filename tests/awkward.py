@@ -68,7 +68,10 @@ def cases():
             "zeros",
             RandomField(
                 {"a": 3, "b": 4, "c": 2},
-                [Factor(("a", "b"), {"w": rng.normal(size=(3, 4))}, barred), Factor(("b", "c"), {"u": rng.normal(size=(4, 2))})],
+                [
+                    Factor(("a", "b"), {"w": rng.normal(size=(3, 4))}, barred),
+                    Factor(("b", "c"), {"u": rng.normal(size=(4, 2))}),
+                ],
             ),
             True,
             rng,
@@ -87,7 +90,11 @@ def cases():
             "equality",
             RandomField(
                 {"a": 3, "b": 3, "c": 2},
-                [Factor(("a", "b"), log_table=equal), Factor(("b", "c"), {"w": rng.normal(size=(3, 2))}), Factor("a", {"h": [0, 1, 2]})],
+                [
+                    Factor(("a", "b"), log_table=equal),
+                    Factor(("b", "c"), {"w": rng.normal(size=(3, 2))}),
+                    Factor("a", {"h": [0, 1, 2]}),
+                ],
             ),
             True,
             rng,

@@ -15,9 +15,7 @@ class Naive:
         value = dict(zip(field.parameter_names, parameters, strict=True))
         position = {name: i for i, name in enumerate(field.names)}
         factors = [([position[v] for v in f.variables], f) for f in field.factors]
-        ranges = [
-            range(len(s)) if i not in (evidence or {}) else [evidence[i]] for i, s in enumerate(field.states)
-        ]
+        ranges = [range(len(s)) if i not in (evidence or {}) else [evidence[i]] for i, s in enumerate(field.states)]
         self.field = field
         self.scopes = [scope for scope, _ in factors]
         self.states = list(itertools.product(*ranges))

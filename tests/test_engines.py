@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from awkward import CASES, FOREST_IDS, FORESTS, IDS
-from naive import Naive
 from scipy import stats
-from tolerances import ALGEBRA, FIXED_POINT
 
 import bayesfield as bf
+from awkward import CASES, FOREST_IDS, FORESTS, IDS
 from bayesfield.graph import compiled
+from naive import Naive
+from tolerances import ALGEBRA, FIXED_POINT
 
 EXACT = [bf.Enumeration(), bf.Exact(), bf.Exact(tries=1, seed=5), bf.Auto()]
 BETHE = [

@@ -17,11 +17,12 @@ from bayesfield.inference import (
     covariance,
     infer,
     most_probable,
+    preview,
     sample,
 )
 from bayesfield.model import Factor, Normal, RandomField, Variable, chain, grid, grid_edges, pairwise, potts
 from bayesfield.posterior import FitRecord, Posterior, fit
-from bayesfield.types import BayesfieldError, IndefiniteCurvature, InvalidInput, Outcome, Status, TooLarge
+from bayesfield.types import BayesfieldError, FitWarning, IndefiniteCurvature, InvalidInput, Outcome, Status, TooLarge
 
 __version__ = "0.1.0"
 
@@ -36,6 +37,7 @@ __all__ = [
     "Exact",
     "Factor",
     "FitRecord",
+    "FitWarning",
     "IndefiniteCurvature",
     "InvalidInput",
     "Normal",
@@ -54,5 +56,6 @@ __all__ = [
     "most_probable",
     "pairwise",
     "potts",
+    "preview",
     "sample",
 ]

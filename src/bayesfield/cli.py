@@ -1,6 +1,7 @@
 """The command line: parse, call, write. Results go to stdout or to files, everything else to stderr."""
 
 import sys
+import warnings
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -125,6 +126,7 @@ def fit(
     cases = tables.read_cases(data, drop or [])
     field = tables.field_of(cases, model.value, graph)
     curved = engine_of(response) if response is not None else None
+    warnings.simplefilter("ignore", bf.FitWarning)  # the record below says it, and so does the exit code
     with notes.status("fitting (kernels compile at first use) …") as status:
         posterior = bf.fit(
             field,

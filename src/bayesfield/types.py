@@ -97,8 +97,8 @@ class Marginals:
 class Cost:
     """What a job will take, known before anything is allocated."""
 
-    entries: int
-    bytes: int
+    entries: float
+    bytes: float
     detail: str
 
 
@@ -116,6 +116,10 @@ class Options:
 
 class BayesfieldError(Exception):
     """Base of the errors this library raises on purpose; the text says what to do."""
+
+
+class FitWarning(UserWarning):
+    """A fit did not end as it should; its numbers are not to be trusted."""
 
 
 class InvalidInput(BayesfieldError, ValueError):  # noqa: N818 - reads as what it says

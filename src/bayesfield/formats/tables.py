@@ -96,7 +96,8 @@ def _edges_of_file(path: str, names: list[str]) -> list[tuple[int, int]]:
     for k, line in enumerate(lines):
         ends = [part.strip().strip('"') for part in line.split(",")]
         known = len(ends) >= 2 and ends[0] in number and ends[1] in number
-        if not known and k > 0:
+        header = k == 0 and not any(end in number for end in ends)
+        if not known and not header:
             raise InvalidInput(
                 f"{path}, line {k + 1}: an edge is two columns of the data, by name or number; got {line!r}"
             )

@@ -1,6 +1,15 @@
 """From tables to marginals and log Z: engines behind one contract, and the questions users ask of them."""
 
-from bayesfield.inference.ask import Beliefs, Evidence, covariance, infer, most_probable, most_probable_codes, sample
+from bayesfield.inference.ask import (
+    Beliefs,
+    Evidence,
+    covariance,
+    infer,
+    most_probable,
+    most_probable_codes,
+    preview,
+    sample,
+)
 from bayesfield.inference.auto import Auto
 from bayesfield.inference.belief_propagation import Bethe
 from bayesfield.inference.contract import Engine, as_engine
@@ -20,5 +29,6 @@ __all__ = [
     "infer",
     "most_probable",
     "most_probable_codes",
+    "preview",
     "sample",
 ]

@@ -12,7 +12,7 @@ from bayesfield.inference.auto import Auto
 from bayesfield.inference.contract import Engine, as_engine
 from bayesfield.inference.junction_tree import Exact
 from bayesfield.model import RandomField
-from bayesfield.types import FloatArray, IntArray, InvalidInput, Marginals, Status
+from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput, Marginals, Status
 
 Evidence = Mapping[str, Hashable] | Mapping[int, Hashable]
 
@@ -92,6 +92,11 @@ def infer(
     return Beliefs(field, marginals)
 
 
+def preview(field: RandomField, engine: Engine | None = None) -> Cost:
+    """What inference with an engine would take, found before anything is allocated."""
+    return (Auto() if engine is None else as_engine(engine)).preview(compiled(field).graph)
+
+
 def covariance(field: RandomField, parameters: Any = (), engine: Engine | None = None) -> FloatArray:
     """Covariance of the features under p(x|λ), (F, F): exact, or by linear response, as the engine goes."""
     chosen = Auto() if engine is None else as_engine(engine)
@@ -105,8 +110,8 @@ def covariance(field: RandomField, parameters: Any = (), engine: Engine | None =
 
 def sample(field: RandomField, parameters: Any, n: int, rng: np.random.Generator | int | None = None) -> Any:
     """n independent joint states, exactly from p(x|λ) through the junction tree: (n, variables), states' own values."""
-    if n < 0:
-        raise InvalidInput(f"the number of samples must not be negative; got {n}")
+    if not isinstance(n, int | np.integer) or n < 0:
+        raise InvalidInput(f"the number of samples must be a whole number ≥ 0; got {n!r}")
     known = compiled(field)
     theta = known.design.potentials(as_parameters(field, parameters))
     return field.decode(Exact().sample(known.graph, theta, n, np.random.default_rng(rng)))

@@ -52,6 +52,8 @@ class Bethe(Options):
             raise InvalidInput(f'schedule is "sequential", "flooding" or "residual"; got {self.schedule!r}')
         if not 0.0 <= self.damping < 1.0:
             raise InvalidInput(f"damping lies in [0, 1); got {self.damping}")
+        if self.linear_response not in ("sparse", "messages"):
+            raise InvalidInput(f'linear_response is "sparse" or "messages"; got {self.linear_response!r}')
         if not self.tolerance > 0.0 or self.max_sweeps < 1 or self.max_direct < 0:
             raise InvalidInput("tolerance and max_sweeps must be above zero, and max_direct not below it")
 
@@ -70,7 +72,8 @@ class Bethe(Options):
         if not residual <= self.tolerance and self.max_direct:
             outcome = Outcome.MINIMISED
             residual, descent = self._minimise(graph, theta, inbox)
-            sweeps, history = len(descent), np.concatenate([history, descent])
+            history = np.concatenate([history, descent])
+            sweeps = len(history)
         if not residual <= self.tolerance:
             outcome = Outcome.NOT_CONVERGED
         tables = np.empty(graph.n_entries)
@@ -100,8 +103,14 @@ class Bethe(Options):
             run = messages.run_sweeps(g, theta, inbox, flooding, self.damping, self.tolerance, history, True)
         states = np.zeros(len(g.cardinality), dtype=np.int64)
         messages.decode(g, theta, inbox, graph.plan("walk", _walk), states)
-        outcome = Outcome.CONVERGED if run[1] <= self.tolerance else Outcome.NOT_CONVERGED
-        return states, Status(outcome, int(run[0]), float(run[1]), history=history[: run[0]])
+        outcome, detail = Outcome.CONVERGED if run[1] <= self.tolerance else Outcome.NOT_CONVERGED, ""
+        if _energy(g, theta, states) == -np.inf:
+            cavity, _ = messages.cavities(g, theta, inbox)
+            nothing = messages.beliefs(g, theta, inbox, cavity, np.empty(graph.n_entries)) == -np.inf
+            outcome, detail = Outcome.NOT_CONVERGED, "the state found has probability zero"
+            if nothing:
+                outcome, detail = Outcome.IMPOSSIBLE, ""
+        return states, Status(outcome, int(run[0]), float(run[1]), detail, history[: run[0]])
 
     def _minimise(self, graph: Graph, theta: FloatArray, inbox: FloatArray) -> tuple[float, FloatArray]:
         """Descend by the double loop; now and then see whether Newton's method finishes from there."""
@@ -143,6 +152,14 @@ class Bethe(Options):
 
 _FIRST_CHUNK = 300  # sweeps of the double loop before Newton's method is tried; doubled each time it fails
 _INNER = 3  # sweeps of the convex problem before its tangent is moved
+
+
+def _energy(g: GraphArrays, theta: FloatArray, states: IntArray) -> float:
+    """θ₀ + λᵀf of one joint state."""
+    entry = g.table_ptr[:-1] + np.bincount(
+        g.slot_factor, weights=states[g.scope] * g.stride, minlength=len(g.table_ptr) - 1
+    ).astype(np.int64)
+    return float(theta[entry].sum() + theta[g.node_ptr[:-1] + states].sum())
 
 
 def _widths(g: GraphArrays) -> tuple[int, int, int]:

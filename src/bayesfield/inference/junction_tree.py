@@ -29,8 +29,7 @@ class Exact(Options):
 
     def preview(self, graph: Graph) -> Cost:
         """Size of the junction tree; found without building it."""
-        limit = memory.usable_bytes() / 8
-        return tree_plan.cost(graph.arrays, self._elimination(graph, limit), limit)
+        return tree_plan.cost(graph.arrays, self._elimination(graph))
 
     def infer(self, graph: Graph, theta: FloatArray) -> Marginals:
         tree = self._tree(graph)
@@ -70,16 +69,15 @@ class Exact(Options):
             trees.draw(tree, tables, rng.random((len(part), len(tree.columns))), part)
         return states
 
-    def _elimination(self, graph: Graph, limit: float) -> tree_plan.Elimination:
-        make = partial(tree_plan.eliminate, tries=self.tries, seed=self.seed, limit=limit)
+    def _elimination(self, graph: Graph) -> tree_plan.Elimination:
+        make = partial(tree_plan.eliminate, tries=self.tries, seed=self.seed)
         return graph.plan(("elimination", self), make)
 
     def _tree(self, graph: Graph) -> TreeArrays:
         key = ("junction tree", self)
         if key not in graph.plans:
             memory.require(self.preview(graph), "exact inference", _ADVICE)
-            found = self._elimination(graph, np.inf)
-            graph.plan(key, partial(tree_plan.layout, found=found))
+            graph.plan(key, partial(tree_plan.layout, found=self._elimination(graph)))
         tree: TreeArrays = graph.plans[key]
         return tree
 

@@ -12,8 +12,9 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from bayesfield.kernels import elimination, trees
 from bayesfield.kernels.trees import TreeArrays
-from bayesfield.types import Cost, GraphArrays, IntArray
+from bayesfield.types import Cost, FloatArray, GraphArrays, IntArray
 
+MAX_ENTRIES = 2**33  # table entries (64 GiB) at which the search for an order gives up
 _GREEDY_LIMIT = 4096  # variables; beyond it rows of bits cost too much and the order comes from Cuthill-McKee
 _BLOCK = 512  # entries of a clique's table worked on at a time: a few such vectors fit in the first-level cache
 _CORE = 256  # entries of a table that collects several factors
@@ -25,7 +26,7 @@ class Elimination:
     """The best order found, in terms of the variables with more than one state.
 
     variables: (v,) their numbers. order: (v,) positions in ``variables`` as eliminated. entries: Σ clique sizes,
-    infinite when no order stays within the limit. clique_ptr, clique_members: see kernels.elimination.cliques.
+    infinite when no order stays below MAX_ENTRIES. clique_ptr, clique_members: see kernels.elimination.cliques.
     """
 
     variables: IntArray
@@ -35,7 +36,7 @@ class Elimination:
     clique_members: IntArray
 
 
-def eliminate(graph: GraphArrays, tries: int, seed: int, limit: float) -> Elimination:
+def eliminate(graph: GraphArrays, tries: int, seed: int) -> Elimination:
     """Several greedy orders, ties broken at random; the cheapest wins."""
     variables = np.flatnonzero(graph.cardinality > 1)
     log_size = np.log(graph.cardinality[variables].astype(np.float64))
@@ -45,23 +46,23 @@ def eliminate(graph: GraphArrays, tries: int, seed: int, limit: float) -> Elimin
         matrix = sparse.csr_array((np.ones(len(neighbours), dtype=np.int8), neighbours, ptr), shape=(n, n))
         order = reverse_cuthill_mckee(sparse.csr_matrix(matrix), symmetric_mode=True)[::-1].astype(np.int64)
     else:
-        order = _greedy(ptr, neighbours, log_size, tries, seed, limit)
-    clique_ptr, members, total = elimination.cliques(order, ptr, neighbours, log_size, limit)
+        order = _greedy(ptr, neighbours, log_size, tries, seed)
+    clique_ptr, members, total = elimination.cliques(order, ptr, neighbours, log_size, float(MAX_ENTRIES))
     return Elimination(variables, order, total, clique_ptr, members)
 
 
-def _greedy(ptr: IntArray, neighbours: IntArray, log_size: np.ndarray, tries: int, seed: int, limit: float) -> IntArray:
+def _greedy(ptr: IntArray, neighbours: IntArray, log_size: FloatArray, tries: int, seed: int) -> IntArray:
     n = len(log_size)
     bits = elimination.bit_rows(ptr, neighbours)
     rng = np.random.default_rng(seed)
     heuristics = (
         elimination.MIN_FILL, elimination.WEIGHTED_FILL, elimination.MIN_WEIGHT, elimination.MIN_DEGREE,
     )  # fmt: skip
-    best, best_total = np.arange(n, dtype=np.int64), np.inf
+    best, best_total = np.arange(n, dtype=np.int64), float(MAX_ENTRIES)
     for attempt in range(max(tries, 1)):
         for heuristic in heuristics if attempt == 0 else heuristics[:2]:
             jitter = np.arange(n) / max(n, 1) if attempt == 0 else rng.random(n)
-            order, total = elimination.greedy_order(bits, log_size, heuristic, jitter, min(best_total, limit))
+            order, total = elimination.greedy_order(bits, log_size, heuristic, jitter, best_total)
             if total < best_total:
                 best, best_total = order, total
     return best
@@ -87,10 +88,10 @@ def _adjacency(graph: GraphArrays, variables: IntArray) -> tuple[IntArray, IntAr
     return ptr, pairs % max(len(variables), 1)
 
 
-def cost(graph: GraphArrays, found: Elimination, limit: float) -> Cost:
+def cost(graph: GraphArrays, found: Elimination) -> Cost:
     """Tables of the maximal cliques, and the messages between them."""
     if not np.isfinite(found.entries):
-        return Cost(int(limit) + 1, _BYTES * (int(limit) + 1), f"more than {limit:.3g} table entries")
+        return Cost(np.inf, np.inf, f"more than {MAX_ENTRIES:,} table entries")
     ptr, members = found.clique_ptr, found.clique_members
     log_size = np.log(graph.cardinality[found.variables[found.order]].astype(np.float64))
     log_clique = np.add.reduceat(log_size[members], ptr[:-1]) if len(members) else np.empty(0)

@@ -14,7 +14,6 @@ from bayesfield.graph import CompiledField, compiled, counts
 from bayesfield.inference import Engine
 from bayesfield.model import Normal, RandomField
 from bayesfield.response import Response
-from bayesfield.response.base import require_dense
 from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput, Marginals, Outcome
 
 
@@ -68,7 +67,6 @@ class Objective:
 
     def curvature(self, point: Point) -> FloatArray:
         """P = N C + Λ⁻¹, dense."""
-        require_dense(len(self.statistic), "a dense posterior")
         matrix = self.weight * self.response(point).covariance()
         if self.precision.ndim == 2:
             matrix += self.precision

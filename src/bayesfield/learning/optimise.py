@@ -116,7 +116,7 @@ def _line_search(objective: Objective, point: Point, direction: FloatArray) -> t
     step = 1.0
     for _ in range(_HALVINGS):
         new = objective.at(point.parameters + step * direction)
-        if new.value <= point.value + _SUFFICIENT * step * slope + slack:
+        if np.isfinite(new.value) and new.value <= point.value + _SUFFICIENT * step * slope + slack:
             return new, step
         step /= 2.0
     return point, 0.0

@@ -42,8 +42,9 @@ def pairwise(
 
 def grid(rows: int, columns: int, states: int | Sequence[Hashable] = (-1, 1), *, tied: bool = False) -> RandomField:
     """``pairwise`` on a lattice, each site joined to the one below and the one to the right; sites in row order."""
+    edges = grid_edges(rows, columns)
     names = _LazyNames(rows * columns, lambda i: f"x[{i // columns},{i % columns}]")
-    return pairwise(rows * columns, grid_edges(rows, columns), states, names=names, tied=tied)
+    return pairwise(rows * columns, edges, states, names=names, tied=tied)
 
 
 def chain(n: int, states: int | Sequence[Hashable] = (-1, 1), *, tied: bool = False) -> RandomField:
@@ -83,8 +84,8 @@ def potts(
 
 def grid_edges(rows: int, columns: int) -> IntArray:
     """Edges of a lattice with sites numbered in row order, as an (E, 2) array."""
-    if rows < 0 or columns < 0:
-        raise InvalidInput(f"a grid needs rows and columns ≥ 0; got {rows} × {columns}")
+    if not all(isinstance(k, int | np.integer) and k >= 0 for k in (rows, columns)):
+        raise InvalidInput(f"a grid needs whole numbers of rows and columns; got {rows!r} × {columns!r}")
     site = np.arange(rows * columns, dtype=np.int64).reshape(rows, columns)
     right = np.stack([site[:, :-1].ravel(), site[:, 1:].ravel()], axis=1)
     down = np.stack([site[:-1].ravel(), site[1:].ravel()], axis=1)
@@ -146,13 +147,18 @@ def _two_blocks(
 
 def _edge_array(n: int, edges: Edges) -> IntArray:
     """Edges as a sorted (E, 2) array of distinct pairs i < j."""
-    if n < 0:
-        raise InvalidInput(f"a field needs n ≥ 0 variables; got {n}")
-    given = np.asarray(edges if isinstance(edges, np.ndarray) else list(edges))
+    if not isinstance(n, int | np.integer) or n < 0:
+        raise InvalidInput(f"a field needs a whole number n ≥ 0 of variables; got {n!r}")
+    try:
+        given = np.asarray(edges if isinstance(edges, np.ndarray) else list(edges))
+    except (TypeError, ValueError):
+        raise InvalidInput(f"edges are pairs of variable numbers (i, j); got {edges!r}") from None
     if given.size == 0:
         return np.empty((0, 2), dtype=np.int64)
     if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
-        raise InvalidInput(f"edges are pairs of variable numbers (i, j); got an array of shape {given.shape}")
+        raise InvalidInput(
+            f"edges are pairs of variable numbers (i, j); got an array of shape {given.shape}, type {given.dtype}"
+        )
     if given.min() < 0 or given.max() >= n:
         worst = given[(given < 0).any(axis=1) | (given >= n).any(axis=1)][0]
         raise InvalidInput(f"edge {tuple(worst.tolist())} leaves the variables 0 to {n - 1}")

@@ -93,6 +93,10 @@ class RandomField:
     ) -> None:
         if isinstance(variables, Mapping):
             variables = [Variable(name, states) for name, states in variables.items()]
+        if not all(isinstance(v, Variable) for v in variables):
+            raise InvalidInput("variables are bf.Variable objects, or a mapping from names to states")
+        if not all(isinstance(f, Factor) for f in factors):
+            raise InvalidInput("factors are bf.Factor objects")
         self._names: Sequence[str] = [v.name for v in variables]
         self._states: list[States] = [v.states for v in variables]
         position = positions(self._names)
@@ -101,6 +105,9 @@ class RandomField:
         self._parameter_names: Sequence[str] = list(parameters)
         self.n_parameters = len(parameters)
         wanted = groups or {}
+        strange = [name for name in wanted if name not in parameters]
+        if strange:
+            raise InvalidInput(f"groups names {strange[0]!r}, which is not a parameter of this field")
         self.groups: Sequence[str] = [wanted.get(name, "parameters") for name in parameters]
 
     @classmethod
@@ -165,9 +172,12 @@ class RandomField:
     def n_factors(self) -> int:
         return sum(len(block.scopes) for block in self._blocks)
 
-    @property
-    def factors(self) -> Iterator[Factor]:
+    @cached_property
+    def factors(self) -> list[Factor]:
         """Every factor, in order, as an object of its own."""
+        return list(self._each_factor())
+
+    def _each_factor(self) -> Iterator[Factor]:
         for block in self._blocks:
             tables = {k: _user_axes(block.features[k], block.axes) for k in range(len(block.features))}
             fixed = None if block.log_table is None else _user_axes(block.log_table, block.axes)
@@ -270,7 +280,10 @@ def _block_of(
 
 
 def _table(values: ArrayLike, shape: tuple[int, ...], names: tuple[str, ...], what: str) -> FloatArray:
-    table = np.asarray(values, dtype=np.float64)
+    try:
+        table = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{what} of factor {names} must be a table of numbers of shape {shape}") from None
     if table.shape != shape:
         raise InvalidInput(
             f"{what} of factor {names} needs shape {shape}, one axis for each variable; got {table.shape}"

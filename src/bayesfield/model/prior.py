@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,10 +27,12 @@ class Normal:
     def __post_init__(self) -> None:
         if (self.variance is None) == (self.covariance is None):
             raise InvalidInput("give the prior either a variance or a covariance matrix")
+        if not np.isfinite(_numbers(self.mean, "the prior mean")).all():
+            raise InvalidInput(f"the prior mean must be finite; got {self.mean!r}")
         if self.variance is None:
             return
         values = list(self.variance.values()) if isinstance(self.variance, Mapping) else self.variance
-        numbers = np.asarray(values, dtype=np.float64)
+        numbers = _numbers(values, "prior variances")
         if not np.isfinite(numbers).all() or (numbers <= 0).any():
             raise InvalidInput(f"prior variances must be finite and above zero; got {self.variance!r}")
 
@@ -42,11 +45,9 @@ class Normal:
         if self.covariance is not None:
             return self._inverse(field.n_parameters)
         if isinstance(self.variance, Mapping):
-            unknown = set(field.groups) - set(self.variance)
-            if unknown:
-                raise InvalidInput(
-                    f"the prior gives no variance for the groups {sorted(unknown)}; it has {sorted(self.variance)}"
-                )
+            groups = set(field.groups)
+            if groups != set(self.variance):
+                raise InvalidInput(f"the field's groups are {sorted(groups)}; the prior names {sorted(self.variance)}")
             by_group = self.variance
             return 1.0 / np.array([by_group[g] for g in field.groups], dtype=np.float64)
         if self.variance is None:
@@ -54,9 +55,11 @@ class Normal:
         return 1.0 / _vector(self.variance, field.n_parameters, "prior variance")
 
     def _inverse(self, size: int) -> FloatArray:
-        matrix = np.asarray(self.covariance, dtype=np.float64)
+        matrix = _numbers(self.covariance, "the prior covariance")
         if matrix.shape != (size, size):
             raise InvalidInput(f"the prior covariance needs shape {(size, size)}; got {matrix.shape}")
+        if not np.isfinite(matrix).all():
+            raise InvalidInput("the prior covariance must be finite")
         if not np.allclose(matrix, matrix.T):
             raise InvalidInput("the prior covariance must be symmetric")
         try:
@@ -68,6 +71,13 @@ class Normal:
             ) from None
         result: FloatArray = linalg.cho_solve(factor, np.eye(size))
         return (result + result.T) / 2
+
+
+def _numbers(value: Any, what: str) -> FloatArray:
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{what} must be numbers; got {value!r}") from None
 
 
 def _vector(value: ArrayLike | Mapping[str, float], size: int, what: str) -> FloatArray:

@@ -29,13 +29,12 @@ def encode(X: Any, states: Sequence[tuple[Hashable, ...]], names: Sequence[str])
         )
     codes = np.empty(values.shape, dtype=np.int64)
     for columns in _columns_by_states(states):
-        index = pd.Index(list(states[columns[0]]))
-        codes[:, columns] = index.get_indexer(_flat(values[:, columns], index)).reshape(len(values), len(columns))
+        codes[:, columns] = _positions(values[:, columns], states[columns[0]])
     if (codes < 0).any():
         row, column = np.argwhere(codes < 0)[0]
         raise InvalidInput(
-            f"column {labels[column]!r}, row {row} holds {values[row, column]!r}, which is not one of its states "
-            f"{states[column]}; recode the data or state the variable's states"
+            f"column {labels[column]!r}, row {row} holds {_plain(values[row, column])!r}, which is not one of its "
+            f"states {states[column]}; recode the data or state the variable's states"
         )
     return codes
 
@@ -55,13 +54,21 @@ def decode(codes: IntArray, states: Sequence[tuple[Hashable, ...]]) -> Any:
 def _columns(X: Any, names: Sequence[str]) -> tuple[Any, Sequence[Any]]:
     """The cells of X in the order of the variables, and what to call each column in an error."""
     if isinstance(X, pd.DataFrame):
-        if set(names) <= set(X.columns):
-            return X[list(names)].to_numpy(), list(names)
         labels: Sequence[Any] = list(X.columns)
+        absent = [name for name in names if name not in labels]
+        if len(set(labels)) != len(labels):
+            raise InvalidInput("the table's columns must have different names")
+        if not absent:
+            return X[list(names)].to_numpy(), list(names)
+        if len(absent) < len(names):
+            raise InvalidInput(
+                f"the table has columns for some of the variables, but none named {absent[0]!r}; rename its columns, "
+                "or give an array without names to be read by position"
+            )
         values = X.to_numpy()
     else:
         labels = names
-        values = np.asarray(X)
+        values = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
     if values.ndim != 2 or values.shape[1] != len(names):
         raise InvalidInput(
             f"X needs shape (cases, {len(names)}), one column for each variable; got {values.shape}"
@@ -77,10 +84,18 @@ def _columns_by_states(states: Sequence[tuple[Hashable, ...]]) -> list[list[int]
     return list(groups.values())
 
 
-def _flat(values: Any, index: "pd.Index[Any]") -> Any:
-    """Cells as a vector that the index can look up: numbers as numbers even if the array holds objects."""
+def _plain(value: Any) -> Any:
+    """A Python value, for messages that people read."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _positions(values: Any, states: tuple[Hashable, ...]) -> IntArray:
+    """Where each cell stands among the states, −1 for nowhere. 1, 1.0 and True are one state; "1" is another."""
     flat = values.ravel()
-    if flat.dtype == object and index.dtype.kind in "biuf":
-        numbers = pd.to_numeric(pd.Series(flat), errors="coerce")
-        return numbers.to_numpy()
-    return flat
+    if flat.dtype.kind in "biuf" and all(isinstance(s, Real) for s in states):
+        index = pd.Index(np.array(states, dtype=np.float64))
+        flat = flat.astype(np.float64)
+    else:
+        index = pd.Index(list(states), dtype=object)
+        flat = flat.astype(object)
+    return index.get_indexer(flat).reshape(values.shape).astype(np.int64)

@@ -1,6 +1,7 @@
 """From a field and data to its posterior."""
 
 import time
+import warnings
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +12,8 @@ from bayesfield.learning import Iteration, Objective, Optimum, lbfgs, mrf_object
 from bayesfield.learning.optimise import Watch
 from bayesfield.model import Normal, RandomField
 from bayesfield.posterior.laplace import FitRecord, Posterior
-from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput
+from bayesfield.response.base import require_dense
+from bayesfield.types import FitWarning, FloatArray, IndefiniteCurvature, InvalidInput
 
 __all__ = ["Iteration", "fit"]
 
@@ -40,6 +42,9 @@ def fit(
     watch: called with every Iteration, for progress displays.
     """
     begun = time.perf_counter()
+    if prior is not None and not isinstance(prior, Normal):
+        raise InvalidInput(f"the prior is a bf.Normal, such as bf.Normal(variance=0.25); got {prior!r}")
+    require_dense(field.n_parameters, "a posterior", "Tie parameters, or fit a smaller field.")
     chosen = Auto() if engine is None else as_engine(engine)
     curved = chosen if response is None else as_engine(response)
     objective = mrf_objective(field, X, prior or Normal(variance=1.0), chosen)
@@ -59,7 +64,10 @@ def fit(
         n_cases=int(objective.weight),
         seconds=time.perf_counter() - begun,
     )
-    return Posterior(field, optimum.parameters, precision, record)
+    posterior = Posterior(field, optimum.parameters, precision, record)
+    if not record.status.converged or not record.inference.converged:
+        warnings.warn(f"this posterior is not to be trusted. {record}", FitWarning, stacklevel=2)
+    return posterior
 
 
 def _optimise(

@@ -82,10 +82,8 @@ class TableResponse(Response):
         return out if vectors.ndim == 2 else out[:, 0]
 
 
-def require_dense(size: int, what: str) -> None:
+def require_dense(
+    size: int, what: str, advice: str = "Ask for the entries, products or the diagonal you need."
+) -> None:
     """Refuse an (F, F) matrix that does not fit (with room for a factor and a temporary)."""
-    memory.require(
-        Cost(size * size, 24 * size * size, f"dense {size:,} × {size:,} matrices"),
-        what,
-        "Ask for the entries, products or the diagonal you need, or tie parameters.",
-    )
+    memory.require(Cost(size * size, 24 * size * size, f"dense {size:,} × {size:,} matrices"), what, advice)

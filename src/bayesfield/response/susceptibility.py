@@ -24,6 +24,7 @@ from bayesfield.types import FloatArray, GraphArrays, IndefiniteCurvature, Outco
 
 _TOLERANCE = 1e-13  # change of a derivative relative to the largest one
 _MAX_SWEEPS = 1000
+_BLOWN_UP = 1e12  # growth of the derivatives at which passing them along is given up
 
 
 class SusceptibilityResponse(TableResponse):
@@ -64,7 +65,7 @@ class SusceptibilityResponse(TableResponse):
                 message = new
                 if gap <= _TOLERANCE * size:
                     return message
-                if not np.isfinite(size):
+                if not size < _BLOWN_UP * np.abs(source).max(initial=0.0):
                     break
             self._direct = self._factorise()
         return self._direct(source)

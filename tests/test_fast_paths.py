@@ -1,0 +1,84 @@
+"""The kernels for binary and pairwise fields give what the general one gives."""
+
+import numpy as np
+import pytest
+from awkward import random_field
+from tolerances import ALGEBRA, FIXED_POINT
+
+import bayesfield as bf
+from bayesfield.graph import compiled
+from bayesfield.inference.belief_propagation import _widths
+from bayesfield.kernels import messages, pairs
+
+
+def general(graph, theta, flooding=False, damping=0.0, sweeps=2000, tolerance=1e-13):
+    """The beliefs that the general kernel converges to."""
+    g = graph.arrays
+    inbox = np.zeros(g.message_ptr[-1])
+    count, residual = messages.run_sweeps(g, theta, inbox, flooding, damping, tolerance, np.zeros(sweeps), False)
+    assert residual <= tolerance
+    tables = np.empty(graph.n_entries)
+    cavity, _ = messages.cavities(g, theta, inbox)
+    return messages.beliefs(g, theta, inbox, cavity, tables), tables, count
+
+
+FIELDS = {
+    "binary grid": bf.grid(4, 5),
+    "binary 0/1 on a random graph": bf.pairwise(12, np.random.default_rng(0).permuted(np.array([(i, (i * 5 + 1) % 12) for i in range(12)]), axis=0)[:9], states=(0, 1)),
+    "binary tables": random_field(np.random.default_rng(1), [2] * 6, [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0), (0, 3)], 2),
+    "potts": bf.potts(9, bf.grid_edges(3, 3), 5),
+    "potts tables": bf.potts(9, bf.grid_edges(3, 3), 4, interaction="table"),
+    "mixed cardinalities": random_field(np.random.default_rng(2), [2, 3, 5, 4, 1], [(0, 1), (1, 2), (2, 3), (3, 0), (3, 4)], 2),
+    "odd and even widths": random_field(np.random.default_rng(3), [7, 3, 9, 6], [(0, 1), (1, 2), (2, 3), (3, 0)], 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("schedule", ["sequential", "flooding"])
+@pytest.mark.parametrize("damping", [0.0, 0.25])
+@pytest.mark.parametrize("name", FIELDS)
+def test_same_fixed_point(name, damping, schedule):
+    field = FIELDS[name]
+    known = compiled(field)
+    theta = known.design.potentials(0.4 * np.random.default_rng(5).normal(size=field.n_parameters))
+    assert _widths(known.graph.arrays)[0] == 2
+    assert pairs.log_range(known.graph.arrays, theta) < pairs.SAFE_RANGE
+    engine = bf.Bethe(schedule=schedule, damping=damping, tolerance=1e-13)
+    fast = engine.infer(known.graph, theta)
+    log_z, tables, _ = general(known.graph, theta, schedule == "flooding", damping)
+    assert fast.status.outcome is bf.Outcome.CONVERGED
+    assert fast.log_z == pytest.approx(log_z, abs=ALGEBRA)
+    np.testing.assert_allclose(fast.tables, tables, rtol=0, atol=ALGEBRA)
+
+
+def test_warm_start_returns_at_once():
+    field = bf.grid(6, 6)
+    known = compiled(field)
+    theta = known.design.potentials(0.3 * np.random.default_rng(0).normal(size=field.n_parameters))
+    cold = bf.Bethe().infer(known.graph, theta)
+    warm = bf.Bethe().infer(known.graph, theta, start=cold.state)
+    assert warm.status.iterations <= 2 < cold.status.iterations
+    np.testing.assert_allclose(warm.tables, cold.tables, rtol=0, atol=FIXED_POINT)
+
+
+@pytest.mark.parametrize("strength", [50.0, 400.0, 2000.0])
+def test_strong_fields_leave_the_fast_path_in_time(strength):
+    """Beyond the range of plain numbers the log domain takes over; on a tree the answer is known."""
+    field = bf.chain(6)
+    parameters = strength * np.array([1, -1, 0.5, 0.2, -0.3, 0.9, 1, -0.7, 0.8, 0.1, -1.0])
+    beliefs = bf.infer(field, parameters, bf.Bethe())
+    exact = bf.infer(field, parameters, bf.Exact())
+    assert beliefs.status.converged
+    assert beliefs.log_z == pytest.approx(exact.log_z, rel=1e-12)
+    np.testing.assert_allclose(beliefs.marginals.tables, exact.marginals.tables, rtol=0, atol=ALGEBRA)
+
+
+def test_damping_does_not_loosen_the_tolerance():
+    """The residual is that of an undamped update, so a damped run ends as near to the fixed point as another."""
+    field = bf.grid(5, 5)
+    known = compiled(field)
+    theta = known.design.potentials(0.5 * np.random.default_rng(7).normal(size=field.n_parameters))
+    wanted = bf.Bethe(tolerance=1e-14).infer(known.graph, theta).tables
+    for damping in (0.0, 0.5, 0.9):
+        got = bf.Bethe(damping=damping, tolerance=1e-6, max_sweeps=5000).infer(known.graph, theta)
+        assert got.status.outcome is bf.Outcome.CONVERGED
+        assert np.abs(got.tables - wanted).max() < 1e-5
