@@ -4,12 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
-from tolerances import FIXED_POINT
 
 import bayesfield as bf
 from bayesfield.graph import compiled
 from bayesfield.inference.newton import newton
 from bayesfield.kernels import messages
+
+from tolerances import FIXED_POINT
 
 
 def frustrated(n, scale, seed):

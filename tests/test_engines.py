@@ -5,8 +5,9 @@ import pytest
 from scipy import stats
 
 import bayesfield as bf
-from awkward import CASES, FOREST_IDS, FORESTS, IDS
 from bayesfield.graph import compiled
+
+from awkward import CASES, FOREST_IDS, FORESTS, IDS
 from naive import Naive
 from tolerances import ALGEBRA, FIXED_POINT
 

@@ -4,10 +4,11 @@ import csv
 
 import numpy as np
 import pytest
-from libdai import read_fg
 
 import bayesfield as bf
 from bayesfield.formats import uai
+
+from libdai import read_fg
 
 CHECKED = [
     "Alchemy_11", "DBN_11", "Grids_12", "Pedigree_12", "Promedus_13", "Promedus_15", "Promedus_22", "Promedus_29",

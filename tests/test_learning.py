@@ -4,11 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
-from awkward import CASES, random_field
-from tolerances import ALGEBRA, FIXED_POINT
 
 import bayesfield as bf
 from bayesfield.learning import lbfgs, mrf_objective, newton, pseudo_moments
+
+from awkward import CASES, random_field
+from tolerances import ALGEBRA, FIXED_POINT
 
 ENGINES = [
     bf.Enumeration(),
@@ -89,15 +90,8 @@ def test_pseudo_moments_for_general_tables():
     factors = []
     for k, scope in enumerate([(0,), (1,), (2,), (3,), *edges]):
         shape = tuple(cards[i] for i in scope)
-        cells = list(itertools.product(*(range(s) for s in shape)))
-        tables = {
-            f"{k}{cell}": np.where(
-                (np.indices(shape).T == cell[::-1] if len(shape) == 1 else np.indices(shape).T == cell).all(-1).T,
-                1.0,
-                0.0,
-            )
-            for cell in cells
-        }
+        units = np.eye(int(np.prod(shape))).reshape(-1, *shape)
+        tables = {f"{k}.{cell}": unit for cell, unit in enumerate(units)}
         factors.append(bf.Factor([names[i] for i in scope], tables))
     field = bf.RandomField(dict(zip(names, cards, strict=True)), factors)
     X = bf.sample(field, rng.normal(size=field.n_parameters), 3000, 4)
@@ -172,16 +166,13 @@ def test_indefinite_precision_is_refused_by_name():
 
 
 def test_bethe_on_a_dense_strong_field_ends_in_a_plain_answer():
-    """A warning that says the posterior is not to be trusted, or a refusal; never NaN, never silence."""
+    """A warning that says the posterior is not to be trusted; never NaN, never silence."""
     field = bf.pairwise(10, itertools.combinations(range(10), 2), states=(-1, 1))
     X = bf.sample(field, np.concatenate([np.zeros(10), np.full(45, 0.35)]), 300, 0)
-    try:
-        with pytest.warns(bf.FitWarning, match="not to be trusted"):
-            posterior = bf.fit(field, X, bf.Normal(variance=1.0), bf.Bethe(), max_iterations=30)
-        assert np.isfinite(posterior.mean).all()
-        assert not posterior.record.status.converged
-    except bf.IndefiniteCurvature as refusal:
-        assert "no posterior" in str(refusal)
+    with pytest.warns(bf.FitWarning, match="not to be trusted"):
+        posterior = bf.fit(field, X, bf.Normal(variance=1.0), bf.Bethe(), max_iterations=30)
+    assert np.isfinite(posterior.mean).all()
+    assert not posterior.record.status.converged
 
 
 def test_newton_goes_on_by_lbfgs_where_curvature_fails(monkeypatch):

@@ -4,15 +4,16 @@ import itertools
 
 import numpy as np
 import pytest
-from awkward import CASES, FOREST_IDS, FORESTS, random_field
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import Naive
-from tolerances import ALGEBRA, FINITE_DIFFERENCE, FIXED_POINT
 
 import bayesfield as bf
 from bayesfield.graph import compiled
 from bayesfield.response import LinearResponse, SingularFactor, SusceptibilityResponse
+
+from awkward import CASES, FOREST_IDS, FORESTS, random_field
+from naive import Naive
+from tolerances import ALGEBRA, FINITE_DIFFERENCE, FIXED_POINT
 
 TIGHT = bf.Bethe(tolerance=1e-13)
 STEP = 1e-5

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from awkward import CASES
 
 import bayesfield as bf
 from bayesfield.formats import uai
+
+from awkward import CASES
 
 SMALL = """MARKOV
 3

@@ -1,0 +1,58 @@
+"""Plots draw what they are given."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+import bayesfield as bf
+from bayesfield import plots
+
+
+@pytest.fixture(scope="module")
+def posterior():
+    field = bf.grid(3, 4)
+    return bf.fit(field, bf.sample(field, np.full(field.n_parameters, 0.2), 200, 0))
+
+
+def test_forest_shows_every_interval(posterior):
+    ax = plots.forest(posterior)
+    assert [t.get_text() for t in ax.get_yticklabels()] == posterior.field.parameter_names
+    np.testing.assert_allclose(ax.collections[1].get_offsets()[:, 0], posterior.mean)
+    segments = ax.collections[0].get_segments()
+    np.testing.assert_allclose([s[0, 0] for s in segments], posterior.summary()["lower"])
+    plt.close(ax.figure)
+
+
+def test_forest_takes_axes_and_names(posterior):
+    _, ax = plt.subplots()
+    assert plots.forest(posterior, parameters=["x[0,0]"], ax=ax) is ax
+    assert len(ax.get_yticks()) == 1
+    plt.close(ax.figure)
+
+
+def test_forest_of_many_shows_the_surest():
+    field = bf.grid(8, 8)
+    posterior = bf.fit(field, bf.sample(field, np.full(field.n_parameters, 0.1), 100, 0), engine=bf.Bethe())
+    ax = plots.forest(posterior)
+    shown = {t.get_text() for t in ax.get_yticklabels()}
+    surest = (posterior.summary()["mean"] / posterior.sd).abs().nlargest(40).index
+    assert shown == set(surest)
+    plt.close(ax.figure)
+
+
+def test_lattice_has_a_bond_for_each_coupling(posterior):
+    ax = plots.lattice(posterior, 3, 4)
+    bonds, sites = ax.collections
+    np.testing.assert_allclose(bonds.get_array(), posterior.mean[12:])
+    np.testing.assert_allclose(sites.get_array(), posterior.mean[:12])
+    assert len(bonds.get_segments()) == 17
+    plt.close(ax.figure)
+    with pytest.raises(bf.InvalidInput, match="5 × 5"):
+        plots.lattice(posterior, 5, 5)
+
+
+def test_convergence_shows_every_step(posterior):
+    ax = plots.convergence(posterior.record)
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), [i.gradient for i in posterior.record.iterations])
+    assert len(ax.lines) == 2
+    plt.close(ax.figure)
