@@ -28,7 +28,5 @@ def require(needed: Cost, what: str, advice: str) -> None:
     """Refuse a job that cannot fit, with the sizes and the alternative."""
     usable = usable_bytes()
     if needed.bytes > usable:
-        raise TooLarge(
-            f"{what} needs {needed.detail}, about {needed.bytes / 2**30:.3g} GiB, and {usable / 2**30:.3g} GiB may be "
-            f"used here. {advice}"
-        )
+        size = f", about {needed.bytes / 2**30:.3g} GiB" if needed.bytes < float("inf") else ""
+        raise TooLarge(f"{what} needs {needed.detail}{size}, and {usable / 2**30:.3g} GiB may be used here. {advice}")

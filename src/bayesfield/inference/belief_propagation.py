@@ -35,14 +35,15 @@ class Bethe(Options):
 
     schedule: "sequential" (variable by variable, back and forth), "flooding" (all at once) or "residual" (the message
     that would change most). damping: share of the old log-message kept, in [0, 1). tolerance: largest change of a
-    log-message by an undamped update, so damping does not loosen it. max_sweeps: budget of message passing.
-    max_direct: budget, in sweeps, of the minimisation that follows if message passing has not settled; 0 for none.
+    log-message by an undamped update, so damping does not loosen it; never below what rounding allows.
+    max_sweeps: budget of message passing. max_direct: budget, in sweeps, of the minimisation that follows if message
+    passing has not settled; 0 for none.
     linear_response: "sparse" solves one system as sparse as the graph; "messages" passes derivatives along.
     """
 
     schedule: Schedule = "sequential"
     damping: float = 0.0
-    tolerance: float = 1e-10
+    tolerance: float = 1e-13
     max_sweeps: int = 1000
     max_direct: int = 50_000
     linear_response: Literal["sparse", "messages"] = "sparse"
@@ -64,17 +65,21 @@ class Bethe(Options):
     def infer(self, graph: Graph, theta: FloatArray, start: FloatArray | None = None) -> Marginals:
         """start: messages to begin from (``marginals.state`` of an earlier call), else uniform."""
         g = graph.arrays
+        tolerance = self._attainable(g, theta)
         inbox = np.zeros(g.message_ptr[-1]) if start is None else start.copy()
         history = np.zeros(self.max_sweeps)
-        sweeps, residual = self._pass_messages(graph, theta, inbox, history)
+        sweeps, residual = self._pass_messages(graph, theta, inbox, history, tolerance)
         outcome = Outcome.CONVERGED
         history = history[:sweeps]
-        if not residual <= self.tolerance and self.max_direct:
+        if not residual <= tolerance and self.max_direct:
             outcome = Outcome.MINIMISED
-            residual, descent = self._minimise(graph, theta, inbox)
+            inbox[~np.isfinite(inbox)] = 0.0
+            # states on their way to probability zero have logs so large that their rounding shows in the others
+            tolerance = max(tolerance, float(_ROUNDING * np.abs(inbox).max(initial=0.0)))
+            residual, descent = self._minimise(graph, theta, inbox, tolerance)
             history = np.concatenate([history, descent])
             sweeps = len(history)
-        if not residual <= self.tolerance:
+        if not residual <= tolerance:
             outcome = Outcome.NOT_CONVERGED
         tables = np.empty(graph.n_entries)
         cavity, _ = messages.cavities(g, theta, inbox)
@@ -94,16 +99,17 @@ class Bethe(Options):
     def maximise(self, graph: Graph, theta: FloatArray) -> tuple[IntArray, Status]:
         """A joint state by max-product; the most probable one on trees."""
         g = graph.arrays
+        tolerance = self._attainable(g, theta)
         inbox = np.zeros(g.message_ptr[-1])
         history = np.zeros(self.max_sweeps)
         if self.schedule == "residual":
-            run = run_residual(g, theta, inbox, self.damping, self.tolerance, history, True)
+            run = run_residual(g, theta, inbox, self.damping, tolerance, history, True)
         else:
             flooding = self.schedule == "flooding"
-            run = messages.run_sweeps(g, theta, inbox, flooding, self.damping, self.tolerance, history, True)
+            run = messages.run_sweeps(g, theta, inbox, flooding, self.damping, tolerance, history, True)
         states = np.zeros(len(g.cardinality), dtype=np.int64)
         messages.decode(g, theta, inbox, graph.plan("walk", _walk), states)
-        outcome, detail = Outcome.CONVERGED if run[1] <= self.tolerance else Outcome.NOT_CONVERGED, ""
+        outcome, detail = Outcome.CONVERGED if run[1] <= tolerance else Outcome.NOT_CONVERGED, ""
         if _energy(g, theta, states) == -np.inf:
             cavity, _ = messages.cavities(g, theta, inbox)
             nothing = messages.beliefs(g, theta, inbox, cavity, np.empty(graph.n_entries)) == -np.inf
@@ -112,32 +118,41 @@ class Bethe(Options):
                 outcome, detail = Outcome.IMPOSSIBLE, ""
         return states, Status(outcome, int(run[0]), float(run[1]), detail, history[: run[0]])
 
-    def _minimise(self, graph: Graph, theta: FloatArray, inbox: FloatArray) -> tuple[float, FloatArray]:
+    def _attainable(self, g: GraphArrays, theta: FloatArray) -> float:
+        """The tolerance, but not below the rounding of sums as large as a variable's potentials can add up to."""
+        largest = np.abs(theta[np.isfinite(theta)]).max(initial=0.0)
+        degree = np.diff(g.slot_ptr).max(initial=0)
+        return max(self.tolerance, float(_ROUNDING * largest * (1 + degree)))
+
+    def _minimise(
+        self, graph: Graph, theta: FloatArray, inbox: FloatArray, tolerance: float
+    ) -> tuple[float, FloatArray]:
         """Descend by the double loop; now and then see whether Newton's method finishes from there."""
-        inbox[~np.isfinite(inbox)] = 0.0
         history = np.empty(0)
         residual, chunk = np.inf, _FIRST_CHUNK
         while len(history) < self.max_direct:
             descent = np.zeros(min(chunk, self.max_direct - len(history)))
-            sweeps, residual = messages.double_loop(graph.arrays, theta, inbox, self.tolerance, _INNER, descent)
+            sweeps, residual = messages.double_loop(graph.arrays, theta, inbox, tolerance, _INNER, descent)
             history = np.concatenate([history, descent[:sweeps]])
-            if residual <= self.tolerance:
+            if residual <= tolerance:
                 break
             polished = inbox.copy()
-            finished = newton(graph, theta, polished, self.tolerance)
-            if finished <= self.tolerance:
+            finished = newton(graph, theta, polished, tolerance)
+            if finished <= tolerance:
                 inbox[:], residual = polished, finished
                 history = np.append(history, finished)
                 break
             chunk *= 2
         return residual, history
 
-    def _pass_messages(self, graph: Graph, theta: FloatArray, inbox: FloatArray, history: FloatArray) -> Run:
+    def _pass_messages(
+        self, graph: Graph, theta: FloatArray, inbox: FloatArray, history: FloatArray, tolerance: float
+    ) -> Run:
         """Message passing by the fastest kernel that is safe for these tables."""
         g = graph.arrays
         if self.schedule == "residual":
-            return run_residual(g, theta, inbox, self.damping, self.tolerance, history, False)
-        options = (inbox, self.schedule == "flooding", self.damping, self.tolerance, history)
+            return run_residual(g, theta, inbox, self.damping, tolerance, history, False)
+        options = (inbox, self.schedule == "flooding", self.damping, tolerance, history)
         widths = graph.plan("widths", _widths)
         if widths == (2, 2, 2):
             node, coupling, field, worst = pairs.odds_form(g, theta)
@@ -150,6 +165,7 @@ class Bethe(Options):
         return messages.run_sweeps(g, theta, *options, False)
 
 
+_ROUNDING = 16 * np.finfo(np.float64).eps
 _FIRST_CHUNK = 300  # sweeps of the double loop before Newton's method is tried; doubled each time it fails
 _INNER = 3  # sweeps of the convex problem before its tangent is moved
 

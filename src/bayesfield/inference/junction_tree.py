@@ -21,7 +21,8 @@ _DIRECTIONS = 32  # derivatives carried at a time: long enough for vector regist
 class Exact(Options):
     """Exact inference by a junction tree.
 
-    tries: how many random tie-breaks of the greedy orders to try; the cheapest order wins. seed: of the tie-breaks.
+    tries: how many rounds of greedy orders to try, ties broken at random after the first; the cheapest order wins, and
+    trees that stay large are searched for six times as long. seed: of the ties.
     """
 
     tries: int = 4

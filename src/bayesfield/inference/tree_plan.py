@@ -18,6 +18,8 @@ MAX_ENTRIES = 2**33  # table entries (64 GiB) at which the search for an order g
 _GREEDY_LIMIT = 4096  # variables; beyond it rows of bits cost too much and the order comes from Cuthill-McKee
 _BLOCK = 512  # entries of a clique's table worked on at a time: a few such vectors fit in the first-level cache
 _CORE = 256  # entries of a table that collects several factors
+_LARGE = 2**22  # entries of a tree from which a longer search for a better order pays …
+_PATIENCE = 6  # … and how much longer
 _BYTES = 8  # of a table entry
 
 
@@ -37,7 +39,7 @@ class Elimination:
 
 
 def eliminate(graph: GraphArrays, tries: int, seed: int) -> Elimination:
-    """Several greedy orders, ties broken at random; the cheapest wins."""
+    """Several greedy orders, ties broken at random; the cheapest wins. Large trees are searched for longer."""
     variables = np.flatnonzero(graph.cardinality > 1)
     log_size = np.log(graph.cardinality[variables].astype(np.float64))
     ptr, neighbours = _adjacency(graph, variables)
@@ -59,7 +61,9 @@ def _greedy(ptr: IntArray, neighbours: IntArray, log_size: FloatArray, tries: in
         elimination.MIN_FILL, elimination.WEIGHTED_FILL, elimination.MIN_WEIGHT, elimination.MIN_DEGREE,
     )  # fmt: skip
     best, best_total = np.arange(n, dtype=np.int64), float(MAX_ENTRIES)
-    for attempt in range(max(tries, 1)):
+    for attempt in range(_PATIENCE * max(tries, 1)):
+        if attempt >= tries and best_total < _LARGE:
+            break
         for heuristic in heuristics if attempt == 0 else heuristics[:2]:
             jitter = np.arange(n) / max(n, 1) if attempt == 0 else rng.random(n)
             order, total = elimination.greedy_order(bits, log_size, heuristic, jitter, best_total)
