@@ -218,3 +218,15 @@ def test_lbfgs_without_parameters():
     objective = mrf_objective(bf.RandomField({"a": 2}), [[0]], bf.Normal(variance=1), bf.Exact())
     assert lbfgs(objective, np.empty(0), 1e-6, 10).status.converged
     assert bf.fit(random_field(np.random.default_rng(0), [2, 2], [(0, 1)], 0), [[0, 1]]).summary().empty
+
+
+def test_dear_curvature_is_asked_for_once(monkeypatch):
+    """Above a stated amount of work a fit goes by gradients, and needs the covariance only at the end."""
+    field = bf.grid(3, 3)
+    X = bf.sample(field, np.full(21, 0.1), 200, 0)
+    cheap = bf.fit(field, X)
+    monkeypatch.setattr("bayesfield.posterior.fitting._DEAR", 1.0)
+    dear = bf.fit(field, X)
+    assert (cheap.record.method, dear.record.method) == ("newton", "lbfgs")
+    assert dear.record.status.converged
+    np.testing.assert_allclose(dear.mean, cheap.mean, atol=1e-4 * cheap.sd.min())

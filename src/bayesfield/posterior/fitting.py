@@ -17,6 +17,8 @@ from bayesfield.types import FitWarning, FloatArray, IndefiniteCurvature, Invali
 
 __all__ = ["Iteration", "fit"]
 
+_DEAR = 2e9  # table entries times parameters: about 10 s for the exact covariance
+
 
 def fit(
     field: RandomField,
@@ -25,7 +27,7 @@ def fit(
     engine: Engine | None = None,
     response: Engine | None = None,
     *,
-    method: Literal["newton", "lbfgs"] = "newton",
+    method: Literal["auto", "newton", "lbfgs"] = "auto",
     start: Any = None,
     tolerance: float = 1e-6,
     max_iterations: int = 200,
@@ -37,9 +39,9 @@ def fit(
     most probable parameters; by default bf.Auto(). response: gives the curvature there; by default the same engine.
     ``engine=bf.Exact(), response=bf.Bethe()`` is the paper's BL-MP, ``engine=bf.Bethe()`` its BL-BP.
 
-    method: "newton", or "lbfgs" where curvature is dear. start: parameters to begin from; by default the better of
-    pseudo-moment matching and the prior mean. tolerance: distance to the optimum in posterior standard deviations.
-    watch: called with every Iteration, for progress displays.
+    method: "newton", or "lbfgs" where curvature is dear; "auto" goes by the cost of one covariance. start: parameters
+    to begin from; by default the better of pseudo-moment matching and the prior mean. tolerance: distance to the
+    optimum in posterior standard deviations. watch: called with every Iteration, for progress displays.
     """
     begun = time.perf_counter()
     if prior is not None and not isinstance(prior, Normal):
@@ -48,13 +50,14 @@ def fit(
     chosen = Auto() if engine is None else as_engine(engine)
     curved = chosen if response is None else as_engine(response)
     objective = mrf_objective(field, X, prior or Normal(variance=1.0), chosen)
-    optimum = _optimise(objective, _start(objective, field, start), method, tolerance, max_iterations, watch)
+    chosen_method = _method(objective, method)
+    optimum = _optimise(objective, _start(objective, field, start), chosen_method, tolerance, max_iterations, watch)
     precision, inference = _precision(objective, optimum, chosen, curved)
     gradient = optimum.point.gradient
     record = FitRecord(
         engine=repr(chosen),
         response=repr(curved),
-        method=method,
+        method=chosen_method,
         status=optimum.status,
         inference=inference,
         iterations=optimum.iterations,
@@ -70,6 +73,16 @@ def fit(
     return posterior
 
 
+def _method(objective: Objective, method: str) -> str:
+    """Newton, unless one covariance (F directions through all tables) takes some ten seconds or more."""
+    if method not in ("auto", "newton", "lbfgs"):
+        raise InvalidInput(f'method is "auto", "newton" or "lbfgs"; got {method!r}')
+    if method != "auto":
+        return method
+    work = objective.engine.preview(objective.field.graph).entries * len(objective.statistic)
+    return "lbfgs" if work > _DEAR else "newton"
+
+
 def _optimise(
     objective: Objective,
     start: FloatArray,
@@ -80,11 +93,8 @@ def _optimise(
 ) -> Optimum:
     if tolerance <= 0 or max_iterations < 1:
         raise InvalidInput("tolerance and max_iterations must be above zero")
-    if method == "newton":
-        return newton(objective, start, tolerance, max_iterations, watch)
-    if method == "lbfgs":
-        return lbfgs(objective, start, tolerance, max_iterations, watch)
-    raise InvalidInput(f'method is "newton" or "lbfgs"; got {method!r}')
+    minimise = newton if method == "newton" else lbfgs
+    return minimise(objective, start, tolerance, max_iterations, watch)
 
 
 def _start(objective: Objective, field: RandomField, start: Any) -> FloatArray:
