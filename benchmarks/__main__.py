@@ -7,13 +7,14 @@ import os
 import platform
 import sys
 import warnings
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.timing import Cell, Report, Watch, use_one_core
+from benchmarks.timing import Cell, Others, Report, Watch, use_one_core
 
 NAMES = ("exact", "messages", "overhead", "growth")
 PACKAGES = ("bayesfield", "numpy", "numba", "pyagrum", "mbi", "pgmax", "pgmpy", "jax")
@@ -37,23 +38,18 @@ def main() -> None:
     with console.status("") as status:
         watch = Watch(options.peers, options.quick, 0.3 if options.quick else 1.5, status.update)
         for name in options.names or NAMES:
+            others = Others()
             for report in importlib.import_module(f"benchmarks.{name}").run(watch):
-                reports.append(report)
-                console.print(_table(report), *report.notes, "", sep="\n", highlight=False)
-    console.print(_load())
+                reports.append(replace(report, notes=(*report.notes, str(others))))
+                console.print(_table(reports[-1]), *reports[-1].notes, "", sep="\n", highlight=False)
     if options.json:
-        found = {"machine": _machine(), "load": _load(), "tables": [r.as_dict() for r in reports]}
+        found = {"machine": _machine(), "tables": [r.as_dict() for r in reports]}
         options.json.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 
 
 def _machine() -> str:
     versions = [f"{p} {metadata.version(p)}" for p in PACKAGES if _has(p)]
     return f"Python {platform.python_version()}, {os.cpu_count()} cores, one used; {', '.join(versions)}"
-
-
-def _load() -> str:
-    """How busy the machine is: above 1 there, others ran beside us."""
-    return f"load average at the end: {os.getloadavg()[0]:.2f} (1 is this run alone)"
 
 
 def _has(package: str) -> bool:

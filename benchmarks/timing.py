@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,27 @@ def best(call: Callable[[], object], seconds: float, warm_up: bool = True) -> fl
     return min(times)
 
 
+class Others:
+    """How much other processes worked since this was made: they slow us down even from another core."""
+
+    def __init__(self) -> None:
+        self._begun = self._now()
+
+    def __str__(self) -> str:
+        wall, busy = (now - then for now, then in zip(self._now(), self._begun, strict=True))
+        return f"meanwhile other processes kept {max(busy, 0.0) / max(wall, 1e-9):.2f} cores busy"
+
+    @staticmethod
+    def _now() -> tuple[float, float]:
+        """Seconds on the clock, and of work by others on all cores (0 where the system does not tell)."""
+        stat = Path("/proc/stat")
+        if not stat.exists():
+            return time.perf_counter(), 0.0
+        user, nice, system = (int(t) for t in stat.read_text().split(None, 5)[1:4])
+        own = os.times()
+        return time.perf_counter(), (user + nice + system) / os.sysconf("SC_CLK_TCK") - sum(own[:4])
+
+
 def _once(call: Callable[[], object]) -> float:
     begun = time.perf_counter()
     call()
@@ -76,7 +98,7 @@ def ratio(theirs: float | None, ours: float) -> float | None:
     return None if theirs is None else theirs / ours
 
 
-def growth(sizes: list[float], seconds: list[float]) -> list[float | None]:
+def exponents(sizes: list[float], seconds: list[float]) -> list[float | None]:
     """Exponent of seconds ∝ size^p between each row and the one before."""
     pairs = zip(sizes[:-1], sizes[1:], seconds[:-1], seconds[1:], strict=True)
     return [None, *(float(np.log(t / s) / np.log(b / a)) for a, b, s, t in pairs)]

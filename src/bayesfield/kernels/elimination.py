@@ -169,13 +169,16 @@ def cliques(
             grown = np.empty(2 * len(members) + count + 1, dtype=np.int64)
             grown[:start] = members[:start]
             members = grown
-        gathered[:count].sort()
-        for k in range(count):
-            members[start + k] = gathered[count - 1 - k]
+        for k in range(count):  # by insertion: few, and NumPy's sort would take a second to compile
+            at = start + k
+            while at > start and members[at - 1] < gathered[k]:
+                members[at] = members[at - 1]
+                at -= 1
+            members[at] = gathered[k]
         members[start + count] = p
         ptr[p + 1] = start + count + 1
         if count:
-            parent = gathered[0]
+            parent = members[start + count - 1]
             next_child[p] = first_child[parent]
             first_child[parent] = p
     return ptr, members[: ptr[n]].copy(), total
