@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import bayesfield as bf
 from bayesfield.graph import compiled
-from bayesfield.response import LinearResponse, SingularFactor, SusceptibilityResponse
+from bayesfield.response import SingularFactor, SusceptibilityResponse, bethe_response
 
 from awkward import CASES, FOREST_IDS, FORESTS, random_field
 from naive import Naive
@@ -25,15 +25,19 @@ def responses(field, parameters):
     theta = known.design.potentials(parameters)
     marginals = TIGHT.infer(known.graph, theta)
     assert marginals.status.converged
-    return [route(known.graph, known.design, marginals.tables) for route in (LinearResponse, SusceptibilityResponse)]
+    return [route(known.graph, known.design, marginals.tables) for route in (bethe_response, SusceptibilityResponse)]
 
 
 def finite_differences(field, parameters):
+    return finite_differences_with(TIGHT, field, parameters)
+
+
+def finite_differences_with(engine, field, parameters):
     columns = []
     for k in range(field.n_parameters):
         step = np.zeros(field.n_parameters)
         step[k] = STEP
-        up, down = (bf.infer(field, parameters + s * step, TIGHT).mean for s in (1, -1))
+        up, down = (bf.infer(field, parameters + s * step, engine).mean for s in (1, -1))
         columns.append((up - down) / (2 * STEP))
     return np.array(columns).T
 
@@ -84,7 +88,7 @@ def test_a_factor_that_ties_its_variables_goes_by_messages():
     known = compiled(case.field)
     marginals = TIGHT.infer(known.graph, known.design.potentials(case.parameters))
     with pytest.raises(SingularFactor):
-        LinearResponse(known.graph, known.design, marginals.tables)
+        bethe_response(known.graph, known.design, marginals.tables)
     got = bf.covariance(case.field, case.parameters, bf.Bethe())
     np.testing.assert_allclose(got, Naive(case.field, case.parameters).covariance(), rtol=0, atol=FIXED_POINT)
 
@@ -143,4 +147,4 @@ def test_indefinite_curvature_is_refused(limit, monkeypatch):
     flat = bf.Bethe(max_sweeps=1, max_direct=0).infer(known.graph, known.design.potentials(parameters))
     np.testing.assert_allclose(flat.tables[:32], 0.5)
     with pytest.raises(bf.IndefiniteCurvature, match="not positive definite"):
-        LinearResponse(known.graph, known.design, flat.tables)
+        bethe_response(known.graph, known.design, flat.tables)

@@ -32,6 +32,17 @@ class GraphArrays(NamedTuple):
     message_ptr: IntArray  # (E+1,) message of slot e: entries message_ptr[e]:message_ptr[e+1]
 
 
+Region = tuple[int, ...]  # variables, ascending
+
+
+class RegionGraph(NamedTuple):
+    """Outer regions (clusters, counting number 1), inner regions (their intersections) and their counting numbers."""
+
+    outer: tuple[Region, ...]
+    inner: tuple[Region, ...]
+    counting: tuple[int, ...]
+
+
 class Outcome(Enum):
     """How a computation ended; the value is the sentence a user reads."""
 

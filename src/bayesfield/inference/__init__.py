@@ -15,6 +15,7 @@ from bayesfield.inference.belief_propagation import Bethe
 from bayesfield.inference.contract import Engine, as_engine
 from bayesfield.inference.enumeration import Enumeration
 from bayesfield.inference.junction_tree import Exact
+from bayesfield.inference.kikuchi import Kikuchi
 
 __all__ = [
     "Auto",
@@ -24,6 +25,7 @@ __all__ = [
     "Enumeration",
     "Evidence",
     "Exact",
+    "Kikuchi",
     "as_engine",
     "covariance",
     "infer",

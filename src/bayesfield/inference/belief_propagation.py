@@ -12,7 +12,7 @@ from bayesfield.inference.newton import newton
 from bayesfield.kernels import messages, pairs
 from bayesfield.kernels.pairs import pair_arrays
 from bayesfield.kernels.residual import run_residual
-from bayesfield.response import LinearResponse, Response, SingularFactor, SusceptibilityResponse
+from bayesfield.response import Response, SingularFactor, SusceptibilityResponse, bethe_response
 from bayesfield.types import (
     Cost,
     FloatArray,
@@ -91,7 +91,7 @@ class Bethe(Options):
     def response(self, graph: Graph, design: Design, theta: FloatArray, marginals: Marginals) -> Response:
         if self.linear_response == "sparse":
             try:
-                return LinearResponse(graph, design, marginals.tables)
+                return bethe_response(graph, design, marginals.tables)
             except SingularFactor:
                 pass  # hard constraints tie variables to one another; the messages' way inverts nothing
         return SusceptibilityResponse(graph, design, marginals.tables)

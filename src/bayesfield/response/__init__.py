@@ -4,7 +4,16 @@ This layer stands below ``inference``: it needs beliefs, not the engine that mad
 """
 
 from bayesfield.response.base import Response, TableResponse
-from bayesfield.response.linear import LinearResponse, SingularFactor
+from bayesfield.response.linear import LinearResponse, SingularFactor, bethe_response
+from bayesfield.response.regions import region_response
 from bayesfield.response.susceptibility import SusceptibilityResponse
 
-__all__ = ["LinearResponse", "Response", "SingularFactor", "SusceptibilityResponse", "TableResponse"]
+__all__ = [
+    "LinearResponse",
+    "Response",
+    "SingularFactor",
+    "SusceptibilityResponse",
+    "TableResponse",
+    "bethe_response",
+    "region_response",
+]

@@ -1,13 +1,17 @@
-"""Linear response on the Bethe approximation by one sparse system over the variables; equation (10) in general.
+"""Linear response by one sparse system over what blocks of variables share; equation (10) in general.
 
-With s_a the indicators of factor a's members, V_a = Cov_{b_a}(s_a), V_i = Cov_{b_i}(s_i), f_a the features on a,
+For the Bethe approximation the blocks are the factors, and they share the states of variables. With s_a the indicators
+of factor a's members, V_a = Cov_{b_a}(s_a), V_i = Cov_{b_i}(s_i), f_a the features on a,
 R_a = Cov_{b_a}(f_a, s_a) V_a⁻¹ and B_a = Cov_{b_a}(f_a) − R_a V_a R_aᵀ:
 
     Ω = Σ_a embed(V_a⁻¹) − Σ_i (d_i − 1) V_i⁻¹        as sparse as the model's own graph
     C = blockdiag(B) + R Ω⁻¹ Rᵀ
+
+For Kikuchi regions see response.regions: the same formula with other blocks.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg, sparse
@@ -16,7 +20,7 @@ from scipy.sparse.linalg import splu
 from bayesfield.graph import Design, Graph
 from bayesfield.response.base import Response
 from bayesfield.response.indicators import Indicators, Sparse, indicators
-from bayesfield.types import FloatArray, GraphArrays, IndefiniteCurvature, Outcome
+from bayesfield.types import FloatArray, GraphArrays, IndefiniteCurvature, IntArray, Outcome
 
 _DENSE = 1200  # coordinates up to which a dense Cholesky factor is faster than a sparse one
 _SINGULAR = 1e-11  # smallest pivot of a factor's correlation matrix that is trusted
@@ -26,46 +30,65 @@ class SingularFactor(ArithmeticError):  # noqa: N818
     """A factor's table ties its members' states to one another, so that V_a has no inverse."""
 
 
-class LinearResponse(Response):
-    """Covariance of the features at beliefs that are a fixed point of belief propagation."""
+class Blocks(NamedTuple):
+    """Tables that come in blocks (factors, or outer regions), and the indicators that they share with other blocks."""
 
-    def __init__(self, graph: Graph, design: Design, beliefs: FloatArray) -> None:
+    features: Sparse  # (F, T_b): Aᵀ on the blocks' tables
+    beliefs: FloatArray  # (T_b,)
+    owner: Sparse  # (T_b, blocks): which block an entry belongs to
+    members: Sparse  # (T_b, n_local): which of the block's shared indicators are on in an entry
+    local_ptr: IntArray  # (blocks+1,) indicators of each block
+    embed: Sparse  # (n_local, n_states): where each stands among all
+
+
+class LinearResponse(Response):
+    """C = blockdiag(B) + R Ω⁻¹ Rᵀ. shared: what Ω has beside the blocks' V⁻¹; slopes: what R has beside theirs."""
+
+    def __init__(self, design: Design, blocks: Blocks, shared: Sparse, slopes: Sparse | None = None) -> None:
         super().__init__(design)
-        n_node = int(graph.arrays.node_ptr[-1])
-        q, b = beliefs[:n_node], beliefs[n_node:]
-        s = indicators(graph.arrays, q)
-        on_nodes, on_factors = design.transpose[:, :n_node], design.transpose[:, n_node:]
-        weighted = on_factors @ sparse.diags_array(b)
-        means = weighted @ s.factor_tables  # (F, m): E[f] by factor
-        member_weighted = sparse.diags_array(b) @ s.members
-        member_means = s.factor_tables.T @ member_weighted  # (m, n_local)
-        cross = weighted @ s.members - means @ member_means  # Cov_{b_a}(f_a, s_a), (F, n_local)
-        inverse = _factor_inverses(s, s.members.T @ member_weighted - member_means.T @ member_means)
-        slopes = cross @ inverse  # R by factor
-        self._private = (weighted @ on_factors.T - means @ means.T - slopes @ cross.T).tocsr()  # blockdiag(B)
-        self._slopes = (slopes @ s.embed + on_nodes @ s.nodes).tocsr()  # R, (F, n_states)
-        self._solve_omega = _factorise(_omega(graph.arrays, s, q, inverse))
+        weighted = blocks.features @ sparse.diags_array(blocks.beliefs)
+        means = weighted @ blocks.owner  # (F, blocks): E[f] by block
+        member_weighted = sparse.diags_array(blocks.beliefs) @ blocks.members
+        member_means = blocks.owner.T @ member_weighted  # (blocks, n_local)
+        cross = weighted @ blocks.members - means @ member_means  # Cov(f_a, s_a), (F, n_local)
+        covariance = blocks.members.T @ member_weighted - member_means.T @ member_means
+        inverse = block_inverses(blocks.local_ptr, covariance)  # blockdiag(V_a⁻¹)
+        own = cross @ inverse  # R by block
+        self._private = (weighted @ blocks.features.T - means @ means.T - own @ cross.T).tocsr()  # blockdiag(B)
+        reach = own @ blocks.embed
+        self._slopes = (reach if slopes is None else reach + slopes).tocsr()  # R, (F, n_states)
+        self._solve_omega = _factorise((blocks.embed.T @ inverse @ blocks.embed + shared).tocsc())
 
     def product(self, vectors: FloatArray) -> FloatArray:
         result: FloatArray = self._private @ vectors + self._slopes @ self._solve_omega(self._slopes.T @ vectors)
         return result
 
 
-def _factor_inverses(s: Indicators, covariance: Sparse) -> Sparse:
-    """blockdiag(V_a⁻¹), (n_local, n_local), from blockdiag(V_a); all factors of one size at once."""
+def bethe_response(graph: Graph, design: Design, beliefs: FloatArray) -> LinearResponse:
+    """Factors as blocks, and −Σ_i (d_i − 1) V_i⁻¹ shared; the variables' own tables add to the slopes."""
+    g = graph.arrays
+    n_node = int(g.node_ptr[-1])
+    q, b = beliefs[:n_node], beliefs[n_node:]
+    s = indicators(g, q)
+    blocks = Blocks(design.transpose[:, n_node:], b, s.factor_tables, s.members, s.local_ptr, s.embed)
+    return LinearResponse(design, blocks, _variables_share(g, s, q), design.transpose[:, :n_node] @ s.nodes)
+
+
+def block_inverses(local_ptr: IntArray, covariance: Sparse) -> Sparse:
+    """blockdiag(V_a⁻¹), (n_local, n_local), from blockdiag(V_a); all blocks of one size at once."""
     blocks = covariance.tocoo()
-    size = np.diff(s.local_ptr)
+    size = np.diff(local_ptr)
     factor = np.repeat(np.arange(len(size)), size)
     of = factor[blocks.row]
     start = np.concatenate([[0], np.cumsum(size**2)])
     flat = np.zeros(int(start[-1]))
-    flat[start[of] + (blocks.row - s.local_ptr[of]) * size[of] + blocks.col - s.local_ptr[of]] = blocks.data
+    flat[start[of] + (blocks.row - local_ptr[of]) * size[of] + blocks.col - local_ptr[of]] = blocks.data
     for d in np.unique(size[size > 0]):
         where = start[:-1][size == d, None] + np.arange(d * d)
         flat[where] = _inverses(flat[where].reshape(-1, d, d)).reshape(-1, d * d)
     owner = np.repeat(np.arange(len(size)), size**2)
     within = np.arange(len(flat)) - start[owner]
-    rows, columns = s.local_ptr[owner] + within // size[owner], s.local_ptr[owner] + within % size[owner]
+    rows, columns = local_ptr[owner] + within // size[owner], local_ptr[owner] + within % size[owner]
     return sparse.csr_array((flat, (rows, columns)), shape=(len(factor), len(factor)))
 
 
@@ -83,13 +106,12 @@ def _inverses(blocks: FloatArray) -> FloatArray:
     return result
 
 
-def _omega(g: GraphArrays, s: Indicators, q: FloatArray, inverse: Sparse) -> Sparse:
-    """Ω. V_i⁻¹ has a closed form: 1/q on the diagonal, and 1/q of the reference state everywhere."""
+def _variables_share(g: GraphArrays, s: Indicators, q: FloatArray) -> Sparse:
+    """−Σ_i (d_i − 1) V_i⁻¹. V_i⁻¹ has a closed form: 1/q on the diagonal, and 1/q of the reference state everywhere."""
     weights = np.zeros_like(q)
     np.divide(1.0, q, out=weights, where=q > 0.0)
     surplus = np.repeat(np.diff(g.slot_ptr) - 1.0, g.cardinality)
-    nodes = s.nodes.T @ sparse.diags_array(weights * surplus) @ s.nodes
-    return (s.embed.T @ inverse @ s.embed - nodes).tocsc()
+    return -(s.nodes.T @ sparse.diags_array(weights * surplus) @ s.nodes)
 
 
 def _factorise(omega: Sparse) -> Callable[[FloatArray], FloatArray]:

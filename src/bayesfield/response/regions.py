@@ -1,0 +1,127 @@
+"""Linear response on the Kikuchi approximation: K = Σ_r c_r embed(V_r⁻¹) with what one outer region owns eliminated.
+
+Coordinates are the products of state indicators (reference states left out) of all sets of variables that lie inside
+some inner region. Outer regions are the blocks of LinearResponse; inner regions add Σ_β c_β embed(V_β⁻¹).
+"""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import sparse
+
+from bayesfield.graph import Design
+from bayesfield.kernels.regions import RegionArrays
+from bayesfield.response.indicators import Sparse
+from bayesfield.response.linear import Blocks, LinearResponse, SingularFactor, block_inverses
+from bayesfield.types import FloatArray, GraphArrays, IndefiniteCurvature, IntArray, Region, RegionGraph
+
+_IMPOSSIBLE = 1e-13
+Product = tuple[tuple[int, int], ...]  # (variable, state) pairs: the product of their indicators
+
+
+def region_response(
+    g: GraphArrays,
+    design: Design,
+    regions: RegionGraph,
+    arrays: RegionArrays,
+    node_beliefs: FloatArray,
+    outer: FloatArray,
+    inner: FloatArray,
+) -> LinearResponse:
+    """The covariance of the features at a fixed point with beliefs b_α (outer) and q_β (inner)."""
+    states = _free_states(g, node_beliefs)
+    coordinate = _coordinates(regions.inner, states)
+    expand = sparse.csr_array(
+        (np.ones(len(arrays.term)), arrays.term, arrays.term_ptr), shape=(len(outer), design.matrix.shape[0])
+    )
+    blocks = _blocks(g, regions.outer, coordinate, states, outer)._replace(features=design.transpose @ expand.T)
+    pieces = _blocks(g, regions.inner, coordinate, states, inner)
+    try:
+        weights = np.repeat(np.array(arrays.counting), np.diff(pieces.local_ptr))
+        shared = pieces.embed.T @ sparse.diags_array(weights) @ _inverse(pieces) @ pieces.embed
+        return LinearResponse(design, blocks, shared)
+    except SingularFactor:
+        raise IndefiniteCurvature(
+            "the regions hold combinations of states of probability zero, which linear response on regions cannot take "
+            "yet; use bf.Bethe() or bf.Exact() for the curvature"
+        ) from None
+
+
+def _inverse(pieces: Blocks) -> Sparse:
+    weighted = sparse.diags_array(pieces.beliefs) @ pieces.members
+    means = pieces.owner.T @ weighted
+    return block_inverses(pieces.local_ptr, pieces.members.T @ weighted - means.T @ means)
+
+
+def _free_states(g: GraphArrays, q: FloatArray) -> list[list[int]]:
+    """States of each variable that can occur, without the most probable one."""
+    result = []
+    for i in range(len(g.cardinality)):
+        p = q[g.node_ptr[i] : g.node_ptr[i + 1]]
+        top = int(np.argmax(p))
+        result.append([x for x in range(len(p)) if x != top and p[x] > _IMPOSSIBLE])
+    return result
+
+
+def _products(variables: Region, states: Sequence[Sequence[int]]) -> list[Product]:
+    """All products of indicators over non-empty sets of variables."""
+    return [
+        tuple(zip(subset, choice, strict=True))
+        for size in range(1, len(variables) + 1)
+        for subset in itertools.combinations(variables, size)
+        for choice in itertools.product(*(states[v] for v in subset))
+    ]
+
+
+def _coordinates(inner: Sequence[Region], states: Sequence[Sequence[int]]) -> dict[Product, int]:
+    coordinate: dict[Product, int] = {}
+    for region in inner:
+        for product in _products(region, states):
+            coordinate.setdefault(product, len(coordinate))
+    return coordinate
+
+
+def _blocks(
+    g: GraphArrays,
+    regions: Sequence[Region],
+    coordinate: dict[Product, int],
+    states: Sequence[Sequence[int]],
+    beliefs: FloatArray,
+) -> Blocks:
+    """The regions' tables and the products of indicators that each shares; ``features`` is left empty."""
+    rows: list[IntArray] = []
+    columns: list[IntArray] = []
+    shared: list[int] = []
+    owner: list[IntArray] = []
+    local_ptr, start = [0], 0
+    for k, region in enumerate(regions):
+        shape = [int(g.cardinality[v]) for v in region]
+        index = dict(zip(region, np.indices(shape).reshape(len(shape), -1), strict=True))
+        for product in _products(region, states):
+            if product in coordinate:
+                on = np.logical_and.reduce([index[v] == x for v, x in product])
+                entries = np.flatnonzero(on)
+                rows.append(start + entries)
+                columns.append(np.full(len(entries), len(shared)))
+                shared.append(coordinate[product])
+        size = int(np.prod(shape))
+        owner.append(np.full(size, k))
+        local_ptr.append(len(shared))
+        start += size
+    return Blocks(
+        features=None,
+        beliefs=beliefs,
+        owner=_ones(np.arange(start), _join(owner), (start, len(regions))),
+        members=_ones(_join(rows), _join(columns), (start, len(shared))),
+        local_ptr=np.array(local_ptr, dtype=np.int64),
+        embed=_ones(np.arange(len(shared)), np.array(shared, dtype=np.int64), (len(shared), len(coordinate))),
+    )
+
+
+def _join(parts: list[IntArray]) -> IntArray:
+    return np.concatenate([np.empty(0, dtype=np.int64), *parts]).astype(np.int64)
+
+
+def _ones(rows: IntArray, columns: IntArray, shape: tuple[int, int]) -> Sparse:
+    return sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=shape)
