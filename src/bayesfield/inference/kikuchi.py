@@ -107,7 +107,7 @@ class Kikuchi(Options):
         state: RegionState = marginals.state
         n_node = int(graph.arrays.node_ptr[-1])
         return region_response(
-            graph.arrays, design, state.graph, state.arrays, marginals.tables[:n_node], state.outer, state.inner
+            graph, design, state.graph, state.arrays, marginals.tables[:n_node], state.outer, state.inner
         )
 
     def maximise(self, graph: Graph, theta: FloatArray) -> tuple[IntArray, Status]:

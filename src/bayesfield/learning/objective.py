@@ -74,6 +74,21 @@ class Objective:
             matrix[np.diag_indices_from(matrix)] += self.precision
         return matrix
 
+    def slope(self, parameters: FloatArray) -> FloatArray | None:
+        """∇L, or None where the engine does not converge."""
+        point = self.at(parameters)
+        return point.gradient if np.isfinite(point.value) else None
+
+    def bend(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """∇L and ∇²L, or None where the engine does not converge or its curvature is not positive definite."""
+        point = self.at(parameters)
+        if not np.isfinite(point.value):
+            return None
+        try:
+            return point.gradient, self.curvature(point)
+        except IndefiniteCurvature:
+            return None
+
     def _times_precision(self, vector: FloatArray) -> FloatArray:
         result: FloatArray = self.precision @ vector if self.precision.ndim == 2 else self.precision * vector
         return result

@@ -9,6 +9,7 @@ from scipy import linalg, stats
 
 from bayesfield.learning import Iteration
 from bayesfield.model import RandomField
+from bayesfield.posterior.correction import CorrectionRecord
 from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput, Status
 
 
@@ -30,6 +31,7 @@ class FitRecord:
     distance: float
     log_likelihood: float
     n_cases: int
+    correction: CorrectionRecord
     seconds: float
 
     def __str__(self) -> str:
@@ -39,6 +41,7 @@ class FitRecord:
                 f"response    {self.response}",
                 f"inference   {self.inference}",
                 f"optimum     {self.status}",
+                f"correction  {self.correction}",
                 f"cases       {self.n_cases}, log-likelihood {self.log_likelihood:.6g}",
                 f"optimum within {self.distance:.1g} posterior sd; {self.seconds:.3g} s",
             ]
@@ -48,12 +51,21 @@ class FitRecord:
 class Posterior:
     """λ | D ≈ N(mean, precision⁻¹).
 
-    mean: λ_MP, (F,). precision: P, (F, F). field: what the parameters belong to. record: how it was found.
+    mean: (F,), λ_MP or its correction. precision: P, (F, F). mode: λ_MP. field: what the parameters belong to.
+    record: how it was found.
     """
 
-    def __init__(self, field: RandomField, mean: FloatArray, precision: FloatArray, record: FitRecord) -> None:
+    def __init__(
+        self,
+        field: RandomField,
+        mean: FloatArray,
+        precision: FloatArray,
+        record: FitRecord,
+        mode: FloatArray | None = None,
+    ) -> None:
         self.field = field
         self.mean = mean
+        self.mode = mean if mode is None else mode
         self.precision = precision
         self.record = record
         try:

@@ -6,22 +6,32 @@ some inner region. Outer regions are the blocks of LinearResponse; inner regions
 
 import itertools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from bayesfield.graph import Design
+from bayesfield.graph import Design, Graph
 from bayesfield.kernels.regions import RegionArrays
 from bayesfield.response.indicators import Sparse
 from bayesfield.response.linear import Blocks, LinearResponse, SingularFactor, block_inverses
 from bayesfield.types import FloatArray, GraphArrays, IndefiniteCurvature, IntArray, Region, RegionGraph
 
 _IMPOSSIBLE = 1e-13
+States = tuple[tuple[int, ...], ...]  # of each variable
 Product = tuple[tuple[int, int], ...]  # (variable, state) pairs: the product of their indicators
 
 
+class RegionIndicators(NamedTuple):
+    """What depends on the regions and on the reference states only, and is kept from call to call."""
+
+    outer: Blocks
+    inner: Blocks
+    weights: FloatArray  # counting number of each inner region's local coordinate
+
+
 def region_response(
-    g: GraphArrays,
+    graph: Graph,
     design: Design,
     regions: RegionGraph,
     arrays: RegionArrays,
@@ -30,16 +40,16 @@ def region_response(
     inner: FloatArray,
 ) -> LinearResponse:
     """The covariance of the features at a fixed point with beliefs b_α (outer) and q_β (inner)."""
-    states = _free_states(g, node_beliefs)
-    coordinate = _coordinates(regions.inner, states)
+    states = _free_states(graph.arrays, node_beliefs)
+    key = ("region indicators", regions.outer, states)
+    s = graph.plan(key, lambda g: _indicators(g, regions, states))
     expand = sparse.csr_array(
         (np.ones(len(arrays.term)), arrays.term, arrays.term_ptr), shape=(len(outer), design.matrix.shape[0])
     )
-    blocks = _blocks(g, regions.outer, coordinate, states, outer)._replace(features=design.transpose @ expand.T)
-    pieces = _blocks(g, regions.inner, coordinate, states, inner)
+    pieces = s.inner._replace(beliefs=inner)
     try:
-        weights = np.repeat(np.array(arrays.counting), np.diff(pieces.local_ptr))
-        shared = pieces.embed.T @ sparse.diags_array(weights) @ _inverse(pieces) @ pieces.embed
+        shared = pieces.embed.T @ sparse.diags_array(s.weights) @ _inverse(pieces) @ pieces.embed
+        blocks = s.outer._replace(beliefs=outer, features=design.transpose @ expand.T)
         return LinearResponse(design, blocks, shared)
     except SingularFactor:
         raise IndefiniteCurvature(
@@ -48,23 +58,30 @@ def region_response(
         ) from None
 
 
+def _indicators(g: GraphArrays, regions: RegionGraph, states: States) -> RegionIndicators:
+    coordinate = _coordinates(regions.inner, states)
+    inner = _blocks(g, regions.inner, coordinate, states)
+    weights = np.repeat(np.array(regions.counting, dtype=np.float64), np.diff(inner.local_ptr))
+    return RegionIndicators(_blocks(g, regions.outer, coordinate, states), inner, weights)
+
+
 def _inverse(pieces: Blocks) -> Sparse:
     weighted = sparse.diags_array(pieces.beliefs) @ pieces.members
     means = pieces.owner.T @ weighted
     return block_inverses(pieces.local_ptr, pieces.members.T @ weighted - means.T @ means)
 
 
-def _free_states(g: GraphArrays, q: FloatArray) -> list[list[int]]:
+def _free_states(g: GraphArrays, q: FloatArray) -> States:
     """States of each variable that can occur, without the most probable one."""
     result = []
     for i in range(len(g.cardinality)):
         p = q[g.node_ptr[i] : g.node_ptr[i + 1]]
         top = int(np.argmax(p))
-        result.append([x for x in range(len(p)) if x != top and p[x] > _IMPOSSIBLE])
-    return result
+        result.append(tuple(x for x in range(len(p)) if x != top and p[x] > _IMPOSSIBLE))
+    return tuple(result)
 
 
-def _products(variables: Region, states: Sequence[Sequence[int]]) -> list[Product]:
+def _products(variables: Region, states: States) -> list[Product]:
     """All products of indicators over non-empty sets of variables."""
     return [
         tuple(zip(subset, choice, strict=True))
@@ -74,7 +91,7 @@ def _products(variables: Region, states: Sequence[Sequence[int]]) -> list[Produc
     ]
 
 
-def _coordinates(inner: Sequence[Region], states: Sequence[Sequence[int]]) -> dict[Product, int]:
+def _coordinates(inner: Sequence[Region], states: States) -> dict[Product, int]:
     coordinate: dict[Product, int] = {}
     for region in inner:
         for product in _products(region, states):
@@ -86,10 +103,9 @@ def _blocks(
     g: GraphArrays,
     regions: Sequence[Region],
     coordinate: dict[Product, int],
-    states: Sequence[Sequence[int]],
-    beliefs: FloatArray,
+    states: States,
 ) -> Blocks:
-    """The regions' tables and the products of indicators that each shares; ``features`` is left empty."""
+    """The regions' tables and the products of indicators that each shares; no features and no beliefs yet."""
     rows: list[IntArray] = []
     columns: list[IntArray] = []
     shared: list[int] = []
@@ -111,7 +127,7 @@ def _blocks(
         start += size
     return Blocks(
         features=None,
-        beliefs=beliefs,
+        beliefs=np.empty(0),
         owner=_ones(np.arange(start), _join(owner), (start, len(regions))),
         members=_ones(_join(rows), _join(columns), (start, len(shared))),
         local_ptr=np.array(local_ptr, dtype=np.int64),
