@@ -42,6 +42,7 @@ def use_one_core() -> None:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ[name] = "1"
     os.environ["JAX_PLATFORMS"] = "cpu"
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # XLA tells of slow compilations
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 

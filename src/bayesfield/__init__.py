@@ -15,6 +15,7 @@ from bayesfield.inference import (
     Evidence,
     Exact,
     Kikuchi,
+    Sampled,
     covariance,
     infer,
     most_probable,
@@ -22,7 +23,7 @@ from bayesfield.inference import (
     sample,
 )
 from bayesfield.model import Factor, Normal, RandomField, Variable, chain, grid, grid_edges, pairwise, potts
-from bayesfield.posterior import FitRecord, Posterior, fit
+from bayesfield.posterior import Check, FitRecord, Posterior, fit
 from bayesfield.types import BayesfieldError, FitWarning, IndefiniteCurvature, InvalidInput, Outcome, Status, TooLarge
 
 __version__ = "0.1.0"
@@ -32,6 +33,7 @@ __all__ = [
     "BayesfieldError",
     "Beliefs",
     "Bethe",
+    "Check",
     "Engine",
     "Enumeration",
     "Evidence",
@@ -46,6 +48,7 @@ __all__ = [
     "Outcome",
     "Posterior",
     "RandomField",
+    "Sampled",
     "Status",
     "TooLarge",
     "Variable",

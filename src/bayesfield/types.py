@@ -49,6 +49,7 @@ class Outcome(Enum):
     EXACT = "exact"
     CONVERGED = "converged by message passing"
     MINIMISED = "message passing did not settle; converged by minimising the free energy directly"
+    SAMPLED = "sampled; means carry a Monte-Carlo error"
     OPTIMUM = "converged to an optimum"
     NOT_CONVERGED = (
         "not converged: the result is not a fixed point; raise the budget, add damping, or use bf.Exact() if the "
@@ -65,7 +66,7 @@ class Outcome(Enum):
     IMPOSSIBLE = "every joint state has probability zero; check the evidence and the zeros in the tables"
 
 
-_GOOD = frozenset({Outcome.EXACT, Outcome.CONVERGED, Outcome.MINIMISED, Outcome.OPTIMUM})
+_GOOD = frozenset({Outcome.EXACT, Outcome.CONVERGED, Outcome.MINIMISED, Outcome.SAMPLED, Outcome.OPTIMUM})
 
 
 @dataclass(frozen=True, slots=True)

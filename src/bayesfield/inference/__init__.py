@@ -16,6 +16,7 @@ from bayesfield.inference.contract import Engine, as_engine
 from bayesfield.inference.enumeration import Enumeration
 from bayesfield.inference.junction_tree import Exact
 from bayesfield.inference.kikuchi import Kikuchi
+from bayesfield.inference.sampled import Sampled
 
 __all__ = [
     "Auto",
@@ -26,6 +27,7 @@ __all__ = [
     "Evidence",
     "Exact",
     "Kikuchi",
+    "Sampled",
     "as_engine",
     "covariance",
     "infer",

@@ -12,7 +12,7 @@ from bayesfield.inference.auto import Auto
 from bayesfield.inference.contract import Engine, as_engine
 from bayesfield.inference.junction_tree import Exact
 from bayesfield.model import RandomField
-from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput, Marginals, Status
+from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput, Marginals, Outcome, Status
 
 Evidence = Mapping[str, Hashable] | Mapping[int, Hashable]
 
@@ -103,7 +103,7 @@ def covariance(field: RandomField, parameters: Any = (), engine: Engine | None =
     known = compiled(field)
     theta = known.design.potentials(as_parameters(field, parameters))
     marginals = chosen.infer(known.graph, theta)
-    if not np.isfinite(marginals.log_z):
+    if marginals.status.outcome is Outcome.IMPOSSIBLE:
         raise InvalidInput(f"there is no covariance: {marginals.status}")
     return chosen.response(known.graph, known.design, theta, marginals).covariance()
 

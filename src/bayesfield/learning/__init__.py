@@ -3,5 +3,19 @@
 from bayesfield.learning.moment_matching import pseudo_moments
 from bayesfield.learning.objective import Objective, Point, mrf_objective
 from bayesfield.learning.optimise import Iteration, Optimum, lbfgs, newton
+from bayesfield.learning.pseudo_likelihood import pseudo_likelihood_map
+from bayesfield.learning.stochastic import enough_chains, sampled_newton
 
-__all__ = ["Iteration", "Objective", "Optimum", "Point", "lbfgs", "mrf_objective", "newton", "pseudo_moments"]
+__all__ = [
+    "Iteration",
+    "Objective",
+    "Optimum",
+    "Point",
+    "enough_chains",
+    "lbfgs",
+    "mrf_objective",
+    "newton",
+    "pseudo_likelihood_map",
+    "pseudo_moments",
+    "sampled_newton",
+]

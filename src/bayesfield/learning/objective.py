@@ -14,7 +14,7 @@ from bayesfield.graph import CompiledField, compiled, counts
 from bayesfield.inference import Engine
 from bayesfield.model import Normal, RandomField
 from bayesfield.response import Response
-from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput, Marginals, Outcome
+from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Marginals, Outcome
 
 
 class Point(NamedTuple):
@@ -31,12 +31,14 @@ class Point(NamedTuple):
 class Objective:
     """The negative log posterior of a fully observed field.
 
-    counts: (T,) how often the data take each table entry. statistic: f̄, (F,). offset: the data's mean fixed energy.
-    weight: N. precision: Λ⁻¹, its diagonal (F,) or the matrix (F, F). location: μ.
+    codes: the cases as positions in the states. counts: (T,) how often the data take each table entry. statistic: f̄,
+    (F,). offset: the data's mean fixed energy. weight: N. precision: Λ⁻¹, its diagonal (F,) or the matrix (F, F).
+    location: μ.
     """
 
     field: CompiledField
     engine: Engine
+    codes: IntArray
     counts: FloatArray
     statistic: FloatArray
     offset: float
@@ -46,7 +48,10 @@ class Objective:
 
     def at(self, parameters: FloatArray) -> Point:
         theta = self.field.design.potentials(parameters)
-        marginals = self.engine.infer(self.field.graph, theta)
+        return self.point(parameters, theta, self.engine.infer(self.field.graph, theta))
+
+    def point(self, parameters: FloatArray, theta: FloatArray, marginals: Marginals) -> Point:
+        """The objective from marginals that an engine found at these parameters."""
         pull = self._times_precision(parameters - self.location)
         mean = self.field.design.expectations(marginals.tables)
         value = self.weight * (marginals.log_z - float(parameters @ self.statistic) - self.offset)
@@ -61,7 +66,7 @@ class Objective:
 
     def response(self, point: Point) -> Response:
         """The covariance of the features at a point."""
-        if not np.isfinite(point.marginals.log_z):
+        if point.marginals.status.outcome is Outcome.IMPOSSIBLE:
             raise IndefiniteCurvature(Outcome.IMPOSSIBLE.value)
         return self.engine.response(self.field.graph, self.field.design, point.theta, point.marginals)
 
@@ -110,6 +115,7 @@ def mrf_objective(random_field: RandomField, X: Any, prior: Normal, engine: Engi
     return Objective(
         field=known,
         engine=engine,
+        codes=codes,
         counts=taken,
         statistic=known.design.expectations(taken) / n,
         offset=float(fixed),

@@ -22,6 +22,7 @@ _STEP = 0.1  # of the second differences, in posterior standard deviations
 _RATE = 0.9  # ρ
 _SETTLED = 0.01  # largest move of a mean, in posterior sd, and of a log sd, at which the steps end
 _MAX_STEPS = 25
+_BATCHES = 8  # of samples, whose spread is the Monte-Carlo error
 _MAX_DIRECTIONS = 160  # orthogonal directions in a frame
 _MIN_DIRECTIONS = 64  # directions in a block: several frames where there are few parameters
 
@@ -71,6 +72,22 @@ def mean_shift(slope: Slope, mode: FloatArray, precision: FloatArray) -> tuple[F
             bend += (up - 2.0 * centre + down) / _STEP**2
     mean = mode - 0.5 * linalg.cho_solve((factor, True), bend)
     return mean, _record("mean", mode, precision, mean, precision, failed=failed / max(len(mode), 1))
+
+
+def sampled_shift(
+    features: FloatArray, weight: float, mode: FloatArray, precision: FloatArray
+) -> tuple[FloatArray, CorrectionRecord]:
+    """The second-order mean from samples of x, λ_MP − ½ P⁻¹ N Cov(f, (f − κ)ᵀP⁻¹(f − κ)). features: f − κ."""
+    factor = (linalg.cholesky(precision, lower=True), True)
+    square = np.einsum("sf,sf->s", features, linalg.cho_solve(factor, features.T).T)
+    shifts = []
+    for part in np.array_split(np.arange(len(features)), _BATCHES):
+        cross = features[part].T @ (square[part] - square.mean()) / len(part)
+        shifts.append(-0.5 * weight * linalg.cho_solve(factor, cross))
+    mean = mode + np.mean(shifts, axis=0)
+    error = np.std(shifts, axis=0, ddof=1) / np.sqrt(_BATCHES) / _sd(precision)
+    rms = float(np.sqrt(np.mean(error**2))) if len(mode) else 0.0
+    return mean, _record("mean", mode, precision, mean, precision, error=rms)
 
 
 def variational(

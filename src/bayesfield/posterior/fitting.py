@@ -7,11 +7,22 @@ from typing import Any, Literal
 import numpy as np
 from scipy import linalg
 
-from bayesfield.inference import Auto, Bethe, Engine, as_engine
-from bayesfield.learning import Iteration, Objective, Optimum, lbfgs, mrf_objective, newton, pseudo_moments
+from bayesfield.inference import Auto, Bethe, Engine, Sampled, as_engine
+from bayesfield.learning import (
+    Iteration,
+    Objective,
+    Optimum,
+    enough_chains,
+    lbfgs,
+    mrf_objective,
+    newton,
+    pseudo_likelihood_map,
+    pseudo_moments,
+    sampled_newton,
+)
 from bayesfield.learning.optimise import Watch
 from bayesfield.model import Normal, RandomField
-from bayesfield.posterior.correction import CorrectionRecord, mean_shift, variational
+from bayesfield.posterior.correction import CorrectionRecord, mean_shift, sampled_shift, variational
 from bayesfield.posterior.laplace import FitRecord, Posterior
 from bayesfield.response.base import require_dense
 from bayesfield.types import FitWarning, FloatArray, IndefiniteCurvature, InvalidInput
@@ -59,9 +70,18 @@ def fit(
     chosen = Auto() if engine is None else as_engine(engine)
     curved = chosen if response is None else as_engine(response)
     objective = mrf_objective(field, X, prior or Normal(variance=1.0), chosen)
+    if isinstance(chosen, Sampled):
+        objective = _with_engine(objective, enough_chains(chosen, int(objective.weight)))
     chosen_method = _method(objective, method)
-    optimum = _optimise(objective, _start(objective, field, start), chosen_method, tolerance, max_iterations, watch)
-    precision, inference = _precision(objective, optimum, chosen, curved)
+    if isinstance(chosen, Sampled):
+        optimum, precision = _sampled_optimum(objective, field, start, max_iterations, watch)
+    else:
+        first = _start(objective, field, start)
+        optimum, precision = _optimise(objective, first, chosen_method, tolerance, max_iterations, watch), None
+    if precision is None or curved is not chosen:
+        precision, inference = _precision(objective, optimum, chosen, curved)
+    else:
+        inference = optimum.point.marginals.status
     kind = _correction_kind(objective, chosen, curved, correction)
     mean, corrected, correction_record = _correct(objective, optimum, precision, curved, kind, rng)
     gradient = optimum.point.gradient
@@ -79,7 +99,7 @@ def fit(
         correction=correction_record,
         seconds=time.perf_counter() - begun,
     )
-    posterior = Posterior(field, mean, corrected, record, optimum.parameters)
+    posterior = Posterior(field, mean, corrected, record, optimum.parameters, objective)
     if not record.status.converged or not record.inference.converged:
         warnings.warn(f"this posterior is not to be trusted. {record}", FitWarning, stacklevel=2)
     return posterior
@@ -89,6 +109,8 @@ def _method(objective: Objective, method: str) -> str:
     """Newton, unless one covariance (F directions through all tables) takes some ten seconds or more."""
     if method not in ("auto", "newton", "lbfgs"):
         raise InvalidInput(f'method is "auto", "newton" or "lbfgs"; got {method!r}')
+    if isinstance(objective.engine, Sampled):
+        return "sampled newton"
     if method != "auto":
         return method
     work = objective.engine.preview(objective.field.graph).entries * len(objective.statistic)
@@ -107,6 +129,18 @@ def _optimise(
         raise InvalidInput("tolerance and max_iterations must be above zero")
     minimise = newton if method == "newton" else lbfgs
     return minimise(objective, start, tolerance, max_iterations, watch)
+
+
+def _sampled_optimum(
+    objective: Objective, field: RandomField, start: Any, max_iterations: int, watch: Watch | None
+) -> tuple[Optimum, FloatArray]:
+    """Stochastic Newton from a given point, or from the pseudo-likelihood's optimum."""
+    if start is None:
+        first = pseudo_likelihood_map(objective.field, objective.codes, objective.precision, objective.location)
+    else:
+        first = _start(objective, field, start)
+    optimum, precision, _ = sampled_newton(objective, first, max_iterations, watch)
+    return optimum, precision
 
 
 def _start(objective: Objective, field: RandomField, start: Any) -> FloatArray:
@@ -149,6 +183,8 @@ def _correction_kind(objective: Objective, chosen: Engine, curved: Engine, wante
     cost = objective.engine.preview(objective.field.graph)
     if not objective.weight or curved is not chosen or _is_bethe(chosen, objective):
         return "none"
+    if isinstance(chosen, Sampled):
+        return "mean"
     size = len(objective.statistic)
     work = float(cost.entries) * size * _PER_ENTRY
     if 2 * size * work < _AFFORDABLE:
@@ -168,6 +204,14 @@ def _correct(
     mode = optimum.parameters
     if kind == "none" or not len(mode) or not optimum.status.converged:
         return mode, precision, CorrectionRecord("none")
+    if isinstance(objective.engine, Sampled):
+        if kind == "variational":
+            raise InvalidInput(
+                'with bf.Sampled() the correction is "mean" or "none": its slopes are too noisy for more'
+            )
+        features = objective.response(optimum.point).features  # type: ignore[attr-defined]
+        mean, record = sampled_shift(features, objective.weight, mode, precision)
+        return mean, precision, record
     if kind == "mean":
         mean, record = mean_shift(objective.slope, mode, precision)
         return mean, precision, record

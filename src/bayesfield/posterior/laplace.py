@@ -7,8 +7,10 @@ import numpy as np
 import pandas as pd
 from scipy import linalg, stats
 
-from bayesfield.learning import Iteration
+from bayesfield.inference import Sampled
+from bayesfield.learning import Iteration, Objective, enough_chains
 from bayesfield.model import RandomField
+from bayesfield.posterior.check import Check, check_fit
 from bayesfield.posterior.correction import CorrectionRecord
 from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput, Status
 
@@ -52,7 +54,7 @@ class Posterior:
     """λ | D ≈ N(mean, precision⁻¹).
 
     mean: (F,), λ_MP or its correction. precision: P, (F, F). mode: λ_MP. field: what the parameters belong to.
-    record: how it was found.
+    record: how it was found. objective: what was minimised, for ``check``.
     """
 
     def __init__(
@@ -62,8 +64,10 @@ class Posterior:
         precision: FloatArray,
         record: FitRecord,
         mode: FloatArray | None = None,
+        objective: Objective | None = None,
     ) -> None:
         self.field = field
+        self.objective = objective
         self.mean = mean
         self.mode = mean if mode is None else mode
         self.precision = precision
@@ -96,6 +100,18 @@ class Posterior:
         draws = linalg.solve_triangular(self._cholesky, noise, lower=True, trans="T") if len(self.mean) else noise
         result: FloatArray = self.mean + draws.T
         return result
+
+    def check(self, rng: np.random.Generator | int | None = 0, engine: Sampled | None = None) -> Check:
+        """How far the mode is from the true one, and the widths from the true ones, by sampling at the mode.
+
+        engine: chains to use; by default as many as make the Monte-Carlo error some hundredths of a standard deviation.
+        """
+        if self.objective is None:
+            raise InvalidInput("this posterior came without its data, so there is nothing to check it against")
+        if engine is None:
+            seed = int(np.random.default_rng(rng).integers(2**31))
+            engine = enough_chains(Sampled(seed=seed), self.record.n_cases)
+        return check_fit(self.objective, self.field.parameter_names, self.mode, self.sd, engine)
 
     def summary(self, level: float = 0.95) -> pd.DataFrame:
         """A row for each parameter: mean, sd, the central interval of that level, and P(λ > 0)."""

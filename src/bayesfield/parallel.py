@@ -1,0 +1,30 @@
+"""How many hands: a map over threads for kernels that release the interpreter, and spawning of generators."""
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def thread_map(call: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """call(item) for all items, on as many threads as there are cores; results in order."""
+    if len(items) <= 1 or cores() == 1:
+        return [call(item) for item in items]
+    with ThreadPoolExecutor(min(cores(), len(items))) as pool:
+        return list(pool.map(call, items))
+
+
+def chain_seeds(seed: int, chains: int) -> NDArray[np.uint64]:
+    """(chains, 2) words of state, one generator for each chain; the same for any number of threads."""
+    words = np.random.SeedSequence(seed).generate_state(2 * chains, dtype=np.uint64)
+    return words.reshape(chains, 2) | np.uint64(1)
