@@ -106,21 +106,25 @@ class Conditioned:
         return full
 
 
+def table_entries(g: GraphArrays, codes: IntArray) -> IntArray:
+    """(N, n + m) the entry of θ that each joint state (N, n) takes in each table: variables, then factors."""
+    degree = np.diff(g.scope_ptr)
+    entry = np.broadcast_to(g.table_ptr[:-1], (len(codes), len(degree))).copy()
+    for position in range(int(degree.max(initial=0))):
+        has = degree > position
+        slot = g.scope_ptr[:-1][has] + position
+        entry[:, has] += codes[:, g.scope[slot]] * g.stride[slot]
+    return np.concatenate([codes + g.node_ptr[:-1], entry], axis=1)
+
+
 def counts(graph: Graph, codes: IntArray) -> FloatArray:
     """How often the cases (N, n) take each entry of each table: (T,). In slices, so that N·m need not fit in memory."""
     g = graph.arrays
     total = np.zeros(graph.n_entries)
-    degree = np.diff(g.scope_ptr)
-    step = max(1, 20_000_000 // max(len(g.cardinality) + len(degree), 1))
+    step = max(1, 20_000_000 // max(len(g.cardinality) + len(g.table_ptr), 1))
     for start in range(0, len(codes), step):
-        part = codes[start : start + step]
-        entry = np.broadcast_to(g.table_ptr[:-1], (len(part), len(degree))).copy()
-        for position in range(int(degree.max(initial=0))):
-            has = degree > position
-            slot = g.scope_ptr[:-1][has] + position
-            entry[:, has] += part[:, g.scope[slot]] * g.stride[slot]
-        total += np.bincount(entry.ravel(), minlength=graph.n_entries)
-        total += np.bincount((part + g.node_ptr[:-1]).ravel(), minlength=graph.n_entries)
+        taken = table_entries(g, codes[start : start + step])
+        total += np.bincount(taken.ravel(), minlength=graph.n_entries)
     return total
 
 

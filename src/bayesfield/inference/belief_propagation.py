@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from bayesfield.graph import Design, Graph
+from bayesfield.graph import Design, Graph, table_entries
 from bayesfield.inference.newton import newton
 from bayesfield.kernels import messages, pairs
 from bayesfield.kernels.pairs import pair_arrays
@@ -110,7 +110,7 @@ class Bethe(Options):
         states = np.zeros(len(g.cardinality), dtype=np.int64)
         messages.decode(g, theta, inbox, graph.plan("walk", _walk), states)
         outcome, detail = Outcome.CONVERGED if run[1] <= tolerance else Outcome.NOT_CONVERGED, ""
-        if _energy(g, theta, states) == -np.inf:
+        if theta[table_entries(g, states[None, :])].sum() == -np.inf:
             cavity, _ = messages.cavities(g, theta, inbox)
             nothing = messages.beliefs(g, theta, inbox, cavity, np.empty(graph.n_entries)) == -np.inf
             outcome, detail = Outcome.NOT_CONVERGED, "the state found has probability zero"
@@ -168,14 +168,6 @@ class Bethe(Options):
 _ROUNDING = 16 * np.finfo(np.float64).eps
 _FIRST_CHUNK = 300  # sweeps of the double loop before Newton's method is tried; doubled each time it fails
 _INNER = 3  # sweeps of the convex problem before its tangent is moved
-
-
-def _energy(g: GraphArrays, theta: FloatArray, states: IntArray) -> float:
-    """θ₀ + λᵀf of one joint state."""
-    entry = g.table_ptr[:-1] + np.bincount(
-        g.slot_factor, weights=states[g.scope] * g.stride, minlength=len(g.table_ptr) - 1
-    ).astype(np.int64)
-    return float(theta[entry].sum() + theta[g.node_ptr[:-1] + states].sum())
 
 
 def _widths(g: GraphArrays) -> tuple[int, int, int]:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesfield import memory
-from bayesfield.graph import Design, Graph
+from bayesfield.graph import Design, Graph, table_entries
 from bayesfield.response import Response, TableResponse
-from bayesfield.types import Cost, FloatArray, GraphArrays, IntArray, Marginals, Options, Outcome, Status
+from bayesfield.types import Cost, FloatArray, IntArray, Marginals, Options, Outcome, Status
 
 
 @dataclass(frozen=True, repr=False)
@@ -22,7 +22,7 @@ class Enumeration(Options):
 
     def infer(self, graph: Graph, theta: FloatArray) -> Marginals:
         memory.require(self.preview(graph), "enumeration", "Use bf.Exact() or bf.Bethe().")
-        entries = _table_entries(graph.arrays)
+        entries = table_entries(graph.arrays, _joint_states(graph.arrays.cardinality))
         energy = theta[entries].sum(axis=1)
         top = energy.max()
         if not np.isfinite(top):
@@ -37,7 +37,7 @@ class Enumeration(Options):
 
     def maximise(self, graph: Graph, theta: FloatArray) -> tuple[IntArray, Status]:
         states = _joint_states(graph.arrays.cardinality)
-        return states[np.argmax(theta[_table_entries(graph.arrays)].sum(axis=1))], Status(Outcome.EXACT)
+        return states[np.argmax(theta[table_entries(graph.arrays, states)].sum(axis=1))], Status(Outcome.EXACT)
 
     def sample(self, graph: Graph, theta: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
         _, probability = self.infer(graph, theta).state
@@ -67,17 +67,6 @@ def _joint_states(cardinality: IntArray) -> IntArray:
         result[:, i] = rest % cardinality[i]
         rest = rest // cardinality[i]
     return result
-
-
-def _table_entries(g: GraphArrays) -> IntArray:
-    """(states, n + m) the entry of θ that each joint state takes in each table."""
-    states = _joint_states(g.cardinality)
-    factors = [
-        g.table_ptr[a]
-        + states[:, g.scope[g.scope_ptr[a] : g.scope_ptr[a + 1]]] @ g.stride[g.scope_ptr[a] : g.scope_ptr[a + 1]]
-        for a in range(len(g.table_ptr) - 1)
-    ]
-    return np.column_stack([states + g.node_ptr[:-1], *factors])
 
 
 def _accumulate(entries: IntArray, weights: FloatArray, size: int) -> FloatArray:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from bayesfield import parallel
-from bayesfield.graph import Design, Graph
+from bayesfield.graph import Design, Graph, table_entries
 from bayesfield.inference.belief_propagation import Bethe
 from bayesfield.kernels import gibbs
 from bayesfield.response import Response
@@ -112,13 +112,7 @@ class SampleResponse(Response):
 
 def sample_features(g: GraphArrays, design: Design, states: NDArray[np.int32]) -> FloatArray:
     """f(x) of every sampled state, (samples, F)."""
-    degree = np.diff(g.scope_ptr)
-    entry = np.broadcast_to(g.table_ptr[:-1], (len(states), len(degree))).copy()
-    for position in range(int(degree.max(initial=0))):
-        has = degree > position
-        slot = g.scope_ptr[:-1][has] + position
-        entry[:, has] += states[:, g.scope[slot]] * g.stride[slot]
-    columns = np.concatenate([states + g.node_ptr[:-1], entry], axis=1)
+    columns = table_entries(g, states.astype(np.int64))
     ptr = np.arange(len(states) + 1) * columns.shape[1]
     hot = sparse.csr_array((np.ones(columns.size), columns.ravel(), ptr), shape=(len(states), int(g.table_ptr[-1])))
     result: FloatArray = (hot @ design.matrix).toarray()

@@ -22,6 +22,16 @@ def _uniform(seed: np.ndarray) -> float:
 
 
 @jit
+def _scratch(g: GraphArrays) -> tuple[FloatArray, IntArray]:
+    """Room for one variable's conditional and for the entries of its factors."""
+    widest, degree = 1, 1
+    for i in range(len(g.cardinality)):
+        widest = max(widest, g.cardinality[i])
+        degree = max(degree, g.slot_ptr[i + 1] - g.slot_ptr[i])
+    return np.empty(widest), np.empty(degree, dtype=np.int64)
+
+
+@jit
 def _offset(g: GraphArrays, slot: int, x: np.ndarray) -> int:
     """Entry of θ that a factor takes with the slot's variable in state 0 and the others as they are."""
     a = g.slot_factor[slot]
@@ -67,12 +77,7 @@ def sweep_chains(
     conditional counts, for its own table and for the tables of its factors (where each member counts alike).
     """
     n = len(g.cardinality)
-    widest, degree = 1, 1
-    for i in range(n):
-        widest = max(widest, g.cardinality[i])
-        degree = max(degree, g.slot_ptr[i + 1] - g.slot_ptr[i])
-    p = np.empty(widest)
-    entry = np.empty(degree, dtype=np.int64)
+    p, entry = _scratch(g)
     for c in range(len(states)):
         x = states[c]
         for _ in range(sweeps):
@@ -100,12 +105,7 @@ def pseudo_likelihood(
     """−Σ w_n Σ_i log p(x_i | rest), and its gradient with respect to θ."""
     slope[:] = 0.0
     n = len(g.cardinality)
-    widest, degree = 1, 1
-    for i in range(n):
-        widest = max(widest, g.cardinality[i])
-        degree = max(degree, g.slot_ptr[i + 1] - g.slot_ptr[i])
-    p = np.empty(widest)
-    entry = np.empty(degree, dtype=np.int64)
+    p, entry = _scratch(g)
     value = 0.0
     for c in range(len(codes)):
         x = codes[c]
