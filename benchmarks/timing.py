@@ -2,13 +2,16 @@
 
 import importlib.util
 import os
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import log
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+if TYPE_CHECKING:  # what limits the threads of numpy's libraries must be set before it is imported
+    import numpy as np
 
 Cell = str | int | float | bool | None
 
@@ -38,13 +41,27 @@ class Watch:
 
 
 def use_one_core() -> None:
-    """Keep every library of this process to one core. To be called before jax is imported."""
+    """Keep every library of this process to one core. To be called before numpy and jax are imported."""
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ[name] = "1"
     os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # XLA tells of slow compilations
     if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+        os.sched_setaffinity(0, {_idlest_core()})
+
+
+def _idlest_core() -> int:
+    """Of the cores we may use the one that idles most; a look of half a second."""
+    first = _idle_ticks()
+    time.sleep(0.5)
+    second = _idle_ticks()
+    return max(sorted(os.sched_getaffinity(0)), key=lambda core: second.get(core, 0) - first.get(core, 0))
+
+
+def _idle_ticks() -> dict[int, int]:
+    lines = Path("/proc/stat").read_text().splitlines()
+    cores = [line[3:].split() for line in lines if re.match(r"cpu\d", line)]
+    return {int(core[0]): int(core[4]) for core in cores}
 
 
 def best(call: Callable[[], object], seconds: float, warm_up: bool = True) -> float:
@@ -79,18 +96,19 @@ class Others:
 
 
 def _once(call: Callable[[], object]) -> float:
-    begun = time.perf_counter()
+    """Processor time: on one core it is what the clock shows, less what others took of that core."""
+    begun = time.process_time()
     call()
-    return time.perf_counter() - begun
+    return time.process_time() - begun
 
 
 def installed(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
-def require_same(peer: str, ours: np.ndarray, theirs: np.ndarray, tolerance: float) -> None:
+def require_same(peer: str, ours: "np.ndarray", theirs: "np.ndarray", tolerance: float) -> None:
     """Refuse to compare speeds of different answers."""
-    gap = float(np.abs(ours - theirs).max())
+    gap = float(abs(ours - theirs).max())
     if not gap <= tolerance:
         raise RuntimeError(f"{peer} gives marginals that differ from ours by {gap:.2g}, above {tolerance:.0e}")
 
@@ -102,4 +120,4 @@ def ratio(theirs: float | None, ours: float) -> float | None:
 def exponents(sizes: list[float], seconds: list[float]) -> list[float | None]:
     """Exponent of seconds ∝ size^p between each row and the one before."""
     pairs = zip(sizes[:-1], sizes[1:], seconds[:-1], seconds[1:], strict=True)
-    return [None, *(float(np.log(t / s) / np.log(b / a)) for a, b, s, t in pairs)]
+    return [None, *(log(t / s) / log(b / a) for a, b, s, t in pairs)]

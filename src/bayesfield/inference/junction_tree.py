@@ -34,13 +34,9 @@ class Exact(Options):
 
     def infer(self, graph: Graph, theta: FloatArray) -> Marginals:
         tree = self._tree(graph)
-        log_z, tables, buffer = _calibrate(tree, theta)
+        log_z, tables, marginal, beliefs = _calibrate(tree, theta)
         if log_z == -np.inf:
             return Marginals(-np.inf, np.full(graph.n_entries, np.nan), Status(Outcome.IMPOSSIBLE))
-        marginal = buffer
-        trees.distribute(tree, tables, marginal)
-        beliefs = np.empty(graph.n_entries)
-        trees.core_beliefs(tree, marginal, beliefs)
         return Marginals(log_z, beliefs, _EXACT, (tree, tables, marginal))
 
     def response(self, graph: Graph, design: Design, theta: FloatArray, marginals: Marginals) -> Response:
@@ -60,7 +56,7 @@ class Exact(Options):
     def sample(self, graph: Graph, theta: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
         """n independent joint states, exactly from p."""
         tree = self._tree(graph)
-        log_z, tables, _ = _calibrate(tree, theta)
+        log_z, tables, *_ = _calibrate(tree, theta)
         states = np.zeros((n, len(graph.arrays.cardinality)), dtype=np.int64)
         if log_z == -np.inf:
             raise InvalidInput(f"nothing to sample: {Outcome.IMPOSSIBLE.value}")
@@ -86,13 +82,11 @@ class Exact(Options):
 _EXACT = Status(Outcome.EXACT)
 
 
-def _calibrate(tree: TreeArrays, theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-    """log Z, conditionals, and the buffer for what comes next. Plain numbers first; logs where those underflow."""
+def _calibrate(tree: TreeArrays, theta: FloatArray) -> tuple[float, FloatArray, FloatArray, FloatArray]:
+    """log Z, conditionals of the cliques, marginals of their inputs, and beliefs laid out like θ."""
     tables, buffer = np.empty(tree.table_ptr[-1]), np.empty(tree.buffer_size)
-    log_z, safe = trees.collect(tree, theta, tables, buffer)
-    if not safe:
-        log_z = trees.collect_log(tree, theta, tables, buffer, False)
-    return float(log_z), tables, buffer
+    beliefs = np.empty(len(theta))
+    return float(trees.calibrate(tree, theta, tables, buffer, beliefs)), tables, buffer, beliefs
 
 
 class TreeResponse(TableResponse):
