@@ -18,8 +18,8 @@ DRAWS = 10_000
 PRIOR = bf.Normal(variance=0.25)
 
 
-def scores(n, seed):
-    """CVM summed over the 65 parameters: floor (HMC against HMC), BL-MP, BL-BP."""
+def scores(n, seed, settings):
+    """CVM summed over the 65 parameters: floor (HMC against HMC), then a fit with each of the settings."""
     field = bf.grid(5, 5)
     rng = np.random.default_rng([seed, n])
     X = bf.sample(field, 0.5 * rng.normal(size=field.n_parameters), n, rng)
@@ -29,7 +29,7 @@ def scores(n, seed):
     assert min(accepted for _, accepted in chains) > 0.6
     draws = [samples for samples, _ in chains]
     assert split_r_hat(np.stack(draws)).max() < 1.01
-    fits = [bf.fit(field, X, PRIOR, bf.Exact(), bf.Bethe()), bf.fit(field, X, PRIOR, bf.Bethe())]
+    fits = [bf.fit(field, X, PRIOR, **options) for options in settings]
     assert all(f.record.status.converged for f in fits)
     rivals = [draws[1], *(f.sample(DRAWS, rng) for f in fits)]
     return [cramer_von_mises(draws[0], other).sum() for other in rivals]
@@ -38,10 +38,26 @@ def scores(n, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("n", TABLE)
 def test_lands_on_the_table(n, capsys):
-    floor, bl_mp, bl_bp = np.mean([scores(n, seed) for seed in range(2)], axis=0)
+    settings = [{"engine": bf.Exact(), "response": bf.Bethe()}, {"engine": bf.Bethe()}]
+    floor, bl_mp, bl_bp = np.mean([scores(n, seed, settings) for seed in range(2)], axis=0)
     with capsys.disabled():
         print(f"\nN = {n}: floor {floor:.0f}, BL-MP {bl_mp:.0f}, BL-BP {bl_bp:.0f}; table {TABLE[n]}")
     assert 20 < floor < 120  # two exact sets: 65 × 2/3 = 43, more with what autocorrelation is left
     for got, wanted in zip((bl_mp, bl_bp), TABLE[n], strict=True):
         assert wanted / 3 < got < wanted * 3
     assert bl_mp < bl_bp
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", TABLE)
+def test_corrections_come_down_to_the_floor(n, capsys):
+    """Plaquettes with the variational correction, and sampling with the shifted mean: no exact inference in either."""
+    settings = [
+        {"engine": bf.Kikuchi(), "correction": "variational"},
+        {"engine": bf.Sampled(), "correction": "mean"},
+    ]
+    floor, kikuchi, sampled = scores(n, 3, settings)
+    with capsys.disabled():
+        print(f"\nN = {n}: floor {floor:.0f}, Kikuchi variational {kikuchi:.0f}, Sampled with mean {sampled:.0f}")
+    assert kikuchi < 3 * max(floor, 40)
+    assert sampled < 6 * max(floor, 40)
