@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+export NO_MKDOCS_2_WARNING := 1
 
 .PHONY: demo test test-all check docs bench bench-peers format clean
 
