@@ -310,7 +310,15 @@ def _table_sweep(
                 _row_product(cavity, psi[start : start + K * K_to], K, K_to, new)
             else:
                 _row_product(cavity, turned[start : start + K * K_to], K, K_to, new)
-            residual = max(residual, _deliver(new, message, send, pairs.offset[to], K_to, damping, look))
+            if damping == 0.0 and not look:  # _deliver without its call, which costs a third of the update
+                total = 0.0
+                for y in range(K_to):
+                    total += new[y]
+                scale = 1.0 / total
+                for y in range(K_to):
+                    send[pairs.offset[to] + y] = new[y] * scale
+                continue
+            residual = max(residual, _deliver(new, message, send, pairs.offset[to], K_to, damping))
     return residual
 
 
@@ -339,18 +347,12 @@ def _row_product(cavity: FloatArray, table: FloatArray, K: int, K_to: int, new: 
 
 
 @jit
-def _deliver(
-    new: FloatArray, message: FloatArray, send: FloatArray, at: int, K: int, damping: float, look: bool
-) -> float:
+def _deliver(new: FloatArray, message: FloatArray, send: FloatArray, at: int, K: int, damping: float) -> float:
     """Scale a message to sum 1, blend it with the old one, store it; returns its largest relative change."""
     total = 0.0
     for y in range(K):
         total += new[y]
     scale = 1.0 / total
-    if damping == 0.0 and not look:
-        for y in range(K):
-            send[at + y] = new[y] * scale
-        return 0.0
     gap = 0.0
     for y in range(K):
         value = new[y] * scale
