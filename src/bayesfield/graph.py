@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
+from bayesfield.kernels import tables
 from bayesfield.model import FactorBlock, RandomField
 from bayesfield.model.field import block_shape
 from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput
@@ -108,24 +110,24 @@ class Conditioned:
 
 def table_entries(g: GraphArrays, codes: IntArray) -> IntArray:
     """(N, n + m) the entry of θ that each joint state (N, n) takes in each table: variables, then factors."""
-    degree = np.diff(g.scope_ptr)
-    entry = np.broadcast_to(g.table_ptr[:-1], (len(codes), len(degree))).copy()
-    for position in range(int(degree.max(initial=0))):
-        has = degree > position
-        slot = g.scope_ptr[:-1][has] + position
-        entry[:, has] += codes[:, g.scope[slot]] * g.stride[slot]
-    return np.concatenate([codes + g.node_ptr[:-1], entry], axis=1)
+    out = np.empty((len(codes), len(g.cardinality) + len(g.table_ptr) - 1), dtype=np.int64)
+    tables.entries(g, codes, out)
+    return out
 
 
 def counts(graph: Graph, codes: IntArray) -> FloatArray:
-    """How often the cases (N, n) take each entry of each table: (T,). In slices, so that N·m need not fit in memory."""
-    g = graph.arrays
+    """How often the cases (N, n) take each entry of each table: (T,)."""
     total = np.zeros(graph.n_entries)
-    step = max(1, 20_000_000 // max(len(g.cardinality) + len(g.table_ptr), 1))
-    for start in range(0, len(codes), step):
-        taken = table_entries(g, codes[start : start + step])
-        total += np.bincount(taken.ravel(), minlength=graph.n_entries)
+    tables.count_entries(graph.arrays, codes, total)
     return total
+
+
+def features(graph: Graph, design: Design, codes: IntArray | NDArray[np.int32]) -> FloatArray:
+    """f(x) of the joint states (N, n): (N, F)."""
+    out = np.zeros((len(codes), design.matrix.shape[1]))
+    A = design.matrix
+    tables.sum_features(graph.arrays, A.indptr, A.indices, A.data, codes, out)
+    return out
 
 
 def condition(graph: Graph, evidence: Mapping[int, int]) -> Conditioned:

@@ -9,8 +9,10 @@ import numpy as np
 
 from bayesfield.graph import as_parameters, compiled, condition
 from bayesfield.inference.auto import Auto
+from bayesfield.inference.chains import gibbs_draws
 from bayesfield.inference.contract import Engine, as_engine
 from bayesfield.inference.junction_tree import Exact
+from bayesfield.inference.sampled import Sampled, sampling_error
 from bayesfield.model import RandomField
 from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput, Marginals, Outcome, Status
 
@@ -37,6 +39,23 @@ class Beliefs:
     def mean(self) -> FloatArray:
         """E[f], (F,)."""
         return compiled(self.field).design.expectations(self.marginals.tables)
+
+    @cached_property
+    def _sampling(self) -> tuple[FloatArray, FloatArray] | None:
+        known = compiled(self.field)
+        if self.status.outcome is not Outcome.SAMPLED or self.marginals.state is None:
+            return None
+        return sampling_error(known.graph, known.design, self.marginals)
+
+    @property
+    def error(self) -> FloatArray | None:
+        """Monte-Carlo error of every mean, (F,); None if nothing was sampled."""
+        return None if self._sampling is None else self._sampling[0]
+
+    @property
+    def effective_samples(self) -> FloatArray | None:
+        """For every mean, (F,): how many independent draws would have its error; None if nothing was sampled."""
+        return None if self._sampling is None else self._sampling[1]
 
     @cached_property
     def variables(self) -> list[FloatArray]:
@@ -108,13 +127,30 @@ def covariance(field: RandomField, parameters: Any = (), engine: Engine | None =
     return chosen.response(known.graph, known.design, theta, marginals).covariance()
 
 
-def sample(field: RandomField, parameters: Any, n: int, rng: np.random.Generator | int | None = None) -> Any:
-    """n independent joint states, exactly from p(x|λ) through the junction tree: (n, variables), states' own values."""
+def sample(
+    field: RandomField,
+    parameters: Any,
+    n: int,
+    rng: np.random.Generator | int | None = None,
+    engine: Exact | Sampled | None = None,
+) -> Any:
+    """n independent joint states from p(x|λ): (n, variables), states' own values.
+
+    engine: bf.Exact() draws exactly through the junction tree (default); bf.Sampled(burn_in=…) takes the ends of n Gibbs
+    chains of burn_in + sweeps sweeps each, for fields too dense for that.
+    """
     if not isinstance(n, int | np.integer) or n < 0:
         raise InvalidInput(f"the number of samples must be a whole number ≥ 0; got {n!r}")
     known = compiled(field)
     theta = known.design.potentials(as_parameters(field, parameters))
-    return field.decode(Exact().sample(known.graph, theta, n, np.random.default_rng(rng)))
+    generator = np.random.default_rng(rng)
+    if isinstance(engine, Sampled):
+        seed = int(generator.integers(2**31))
+        length = engine.burn_in + engine.sweeps
+        return field.decode(gibbs_draws(known.graph, theta, n, length, seed))
+    if engine is not None and not isinstance(engine, Exact):
+        raise InvalidInput(f"sample draws with bf.Exact() or bf.Sampled(); got {engine!r}")
+    return field.decode((engine or Exact()).sample(known.graph, theta, n, generator))
 
 
 def most_probable(

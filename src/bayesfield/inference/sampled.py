@@ -4,28 +4,30 @@ No log Z. For dense fields, where Bethe and Kikuchi break down and a junction tr
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 
-from bayesfield import parallel
-from bayesfield.graph import Design, Graph, table_entries
+from bayesfield import memory
+from bayesfield.graph import Design, Graph
+from bayesfield.inference import chains as gibbs
 from bayesfield.inference.belief_propagation import Bethe
-from bayesfield.kernels import gibbs
-from bayesfield.response import Response
-from bayesfield.types import Cost, FloatArray, GraphArrays, IntArray, InvalidInput, Marginals, Options, Outcome, Status
+from bayesfield.inference.chains import Chains
+from bayesfield.response.sampled import SampleResponse
+from bayesfield.types import (
+    Cost,
+    FloatArray,
+    IndefiniteCurvature,
+    IntArray,
+    InvalidInput,
+    Marginals,
+    Options,
+    Outcome,
+    Status,
+)
 
-_BATCHES = 8  # groups of chains: their spread is the Monte-Carlo error
-
-
-class Chains(NamedTuple):
-    """Where the chains stand, and what each batch of them found; ``infer(start=…)`` goes on from here."""
-
-    states: NDArray[np.int32]  # (chains, n)
-    seeds: NDArray[np.uint64]  # (chains, 2)
-    batch_means: FloatArray  # (batches, T)
+_BATCHES = 16  # groups of chains: their spread is the Monte-Carlo error
+_SHRINKABLE = 2000  # parameters up to which a dense target of the shrinkage is made
+_TARGET = Bethe(max_sweeps=200, max_direct=0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,112 +35,96 @@ class Sampled(Options):
     """Inference by Gibbs sampling.
 
     chains: independent chains, spread over all cores. burn_in: sweeps before the first means; sweeps: those that count.
-    snapshots: how many times in between the states are kept for covariances. error: Monte-Carlo error, in posterior
-    standard deviations, at which a fit with this engine ends; it takes at least four times as many chains as cases.
-    seed: of everything.
+    snapshots: how many times in between the states are kept for covariances. shrink: whether sample covariances are
+    shrunk towards linear response where that exists. error: Monte-Carlo error, in posterior standard deviations, at
+    which a fit with this engine ends; it takes at least four times as many chains as cases. seed: of everything.
     """
 
-    chains: int = 4000
+    chains: int = 4096
     burn_in: int = 50
     sweeps: int = 20
     snapshots: int = 4
+    shrink: bool = True
     error: float = 0.05
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.chains < _BATCHES or self.sweeps < self.snapshots or self.snapshots < 1 or self.burn_in < 0:
-            raise InvalidInput(f"Sampled needs at least {_BATCHES} chains, and sweeps ≥ snapshots ≥ 1")
+        if self.chains < 2 or self.sweeps < self.snapshots or self.snapshots < 1 or self.burn_in < 0:
+            raise InvalidInput("Sampled needs at least 2 chains, and sweeps ≥ snapshots ≥ 1")
+        if not self.error > 0.0:
+            raise InvalidInput(f"error, the Monte-Carlo error at which a fit ends, must be above zero; got {self.error}")
 
     def preview(self, graph: Graph) -> Cost:
         g = graph.arrays
         numbers = self.chains * len(g.cardinality) * (1 + self.snapshots)
-        updates = self.chains * (self.sweeps + self.burn_in) * (len(g.scope) + len(g.cardinality))
-        return Cost(graph.n_entries, 4 * numbers + 8 * _BATCHES * graph.n_entries, f"{updates:.3g} table look-ups")
+        updates = self.chains * (self.sweeps + self.burn_in) * len(g.cardinality)
+        detail = f"{self.chains:,} chains of {len(g.cardinality):,} variables, {updates:.3g} updates"
+        return Cost(graph.n_entries, 4 * numbers + 8 * 3 * self._batches * graph.n_entries, detail)
 
     def infer(self, graph: Graph, theta: FloatArray, start: Chains | None = None) -> Marginals:
         """start: chains to go on from; else they begin at random and burn in."""
+        thetas = np.broadcast_to(theta, (self._batches, len(theta)))
+        chains = self.spread(graph, thetas, start)
+        error = monte_carlo_error(chains.batch_means)
+        worst = float(error.max(initial=0.0))
+        detail = f"{self.chains} chains × {self.sweeps} sweeps, largest error of a mean {worst:.2g}"
+        status = Status(Outcome.SAMPLED, self.sweeps, worst, detail)
+        return Marginals(float("nan"), chains.batch_means.mean(axis=0), status, chains)
+
+    def spread(self, graph: Graph, thetas: FloatArray, start: Chains | None = None) -> Chains:
+        """Chains at many potentials at once, thetas (batches, T): an equal share of the chains at each."""
+        memory.require(self.preview(graph), "sampling", "Take fewer chains: bf.Sampled(chains=…).")
         g = graph.arrays
         if start is None:
-            states, seeds = self._fresh(g)
-            _run(g, theta, states, seeds, self.burn_in)
+            states, seeds = gibbs.fresh(g, self.chains, self.seed)
+            gibbs.run(graph, thetas, states, seeds, self.burn_in, count=False)
         else:
-            states, seeds = start.states.copy(), start.seeds.copy()
-        means = np.zeros((_BATCHES, graph.n_entries))
-        snapshots = []
-        for part in np.array_split(np.arange(self.sweeps), self.snapshots):
-            means += _run(g, theta, states, seeds, len(part))
-            snapshots.append(states.copy())
-        tables = _normalised(g, means)
-        moved = Chains(np.concatenate(snapshots), seeds, tables)
-        error = tables.std(axis=0, ddof=1).max(initial=0.0) / np.sqrt(_BATCHES)
-        detail = f"{self.chains} chains × {self.sweeps} sweeps, largest error of a mean {error:.2g}"
-        status = Status(Outcome.SAMPLED, self.sweeps, float(error), detail)
-        return Marginals(float("nan"), tables.mean(axis=0), status, moved)
+            states, seeds = start.states[-1].copy(), start.seeds.copy()
+        sums = np.zeros(thetas.shape)
+        kept = np.empty((self.snapshots, *states.shape), dtype=np.int32)
+        for k, part in enumerate(np.array_split(np.arange(self.sweeps), self.snapshots)):
+            sums += gibbs.run(graph, thetas, states, seeds, len(part))
+            kept[k] = states
+        return Chains(kept, seeds, gibbs.normalised(g, sums))
 
-    def last(self, marginals: Marginals) -> Chains:
-        """The chains at the end of a run, to go on from."""
+    def response(self, graph: Graph, design: Design, theta: FloatArray, marginals: Marginals) -> SampleResponse:
         chains: Chains = marginals.state
-        return chains._replace(states=chains.states[-self.chains :])
-
-    def response(self, graph: Graph, design: Design, theta: FloatArray, marginals: Marginals) -> Response:
-        return SampleResponse(graph.arrays, design, marginals.state.states)
+        target = self._target(graph, design, theta) if self.shrink else None
+        return SampleResponse(graph, design, chains.states, len(chains.batch_means), True, target)
 
     def maximise(self, graph: Graph, theta: FloatArray) -> tuple[IntArray, Status]:
         """By max-product: sampling has no better way."""
         return Bethe().maximise(graph, theta)
 
-    def _fresh(self, g: GraphArrays) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
-        rng = np.random.default_rng(self.seed)
-        states = rng.integers(0, g.cardinality, size=(self.chains, len(g.cardinality)), dtype=np.int32)
-        return states, parallel.chain_seeds(self.seed, self.chains)
+    @property
+    def _batches(self) -> int:
+        return min(_BATCHES, self.chains)
+
+    def _target(self, graph: Graph, design: Design, theta: FloatArray) -> FloatArray | None:
+        """The Bethe covariance, if messages settle and it is one."""
+        if design.matrix.shape[1] > _SHRINKABLE:
+            return None
+        beliefs = _TARGET.infer(graph, theta)
+        if not beliefs.status.converged:
+            return None
+        try:
+            return _TARGET.response(graph, design, theta, beliefs).covariance()
+        except IndefiniteCurvature:
+            return None
 
 
-class SampleResponse(Response):
-    """Covariance of the features over sampled states."""
-
-    def __init__(self, g: GraphArrays, design: Design, states: NDArray[np.int32]) -> None:
-        super().__init__(design)
-        self.features = sample_features(g, design, states)
-        self.features -= self.features.mean(axis=0)
-
-    def product(self, vectors: FloatArray) -> FloatArray:
-        result: FloatArray = self.features.T @ (self.features @ vectors) / len(self.features)
-        return result
-
-    def covariance(self) -> FloatArray:
-        result: FloatArray = self.features.T @ self.features / len(self.features)
-        return result
-
-
-def sample_features(g: GraphArrays, design: Design, states: NDArray[np.int32]) -> FloatArray:
-    """f(x) of every sampled state, (samples, F)."""
-    columns = table_entries(g, states.astype(np.int64))
-    ptr = np.arange(len(states) + 1) * columns.shape[1]
-    hot = sparse.csr_array((np.ones(columns.size), columns.ravel(), ptr), shape=(len(states), int(g.table_ptr[-1])))
-    result: FloatArray = (hot @ design.matrix).toarray()
+def monte_carlo_error(batch_means: FloatArray) -> FloatArray:
+    """Standard error of the mean over batches."""
+    result: FloatArray = batch_means.std(axis=0, ddof=1) / np.sqrt(len(batch_means))
     return result
 
 
-def _run(
-    g: GraphArrays, theta: FloatArray, states: NDArray[np.int32], seeds: NDArray[np.uint64], sweeps: int
-) -> FloatArray:
-    """Sweeps of all chains, batches on all cores; sums by batch, (batches, T)."""
-
-    def batch(rows: NDArray[np.int64]) -> FloatArray:
-        sums = np.zeros(int(g.table_ptr[-1]))
-        first, last = int(rows[0]), int(rows[-1]) + 1
-        gibbs.sweep_chains(g, theta, states[first:last], seeds[first:last], sweeps, sums)
-        return sums
-
-    return np.array(parallel.thread_map(batch, np.array_split(np.arange(len(states)), _BATCHES)))
-
-
-def _normalised(g: GraphArrays, sums: FloatArray) -> FloatArray:
-    """Sums of conditionals to tables that each sum to one."""
-    sizes = np.concatenate([g.cardinality, np.diff(g.table_ptr)])
-    starts = np.concatenate([g.node_ptr[:-1], g.table_ptr[:-1]])
-    if not len(starts):
-        return sums
-    totals = np.add.reduceat(sums, starts, axis=1)
-    result: FloatArray = sums / np.repeat(totals, sizes, axis=1)
-    return result
+def sampling_error(graph: Graph, design: Design, marginals: Marginals) -> tuple[FloatArray, FloatArray]:
+    """Monte-Carlo error of every E[f], and the number of independent draws that would have the same error."""
+    chains: Chains = marginals.state
+    batches = np.array([design.expectations(tables) for tables in chains.batch_means])
+    error = monte_carlo_error(batches)
+    variance = SampleResponse(graph, design, chains.states, len(batches), True).diagonal()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        effective = np.where(error > 0.0, variance / error**2, np.inf)
+    return error, effective

@@ -39,7 +39,7 @@ def sampled_newton(
     while len(log) < max_steps and not converged:
         theta = objective.field.design.potentials(here)
         marginals = engine.infer(objective.field.graph, theta, chains)
-        chains = engine.last(marginals)
+        chains = marginals.state
         point = objective.point(here, theta, marginals)
         precision = objective.curvature(point)
         step, sd = _step(precision, point.gradient)
