@@ -13,7 +13,13 @@ NAMED = bf.pairwise(3, [(0, 1)], names=["a", "b", "c"])
 MISTAKES = {
     "too few parameters": (lambda: bf.infer(FIELD, [1.0]), r"\(8,\).*got \(1,\)"),
     "infinite parameter": (lambda: bf.infer(FIELD, [np.inf] * 8), "finite"),
-    "engine by name": (lambda: bf.infer(FIELD, np.zeros(8), "exact"), r"bf\.Exact\(\).*got 'exact'"),
+    "wrong name": (
+        lambda: bf.infer(FIELD, np.zeros(8), "extract"),
+        r"bf\.Exact\(\).*\"exact\".*got 'extract'",
+    ),
+    "form": (lambda: bf.fit(FIELD, X, form="thin"), "matrix-free.*'thin'"),
+    "sparse form of exact inference": (lambda: bf.fit(FIELD, X, engine="exact", form="sparse"), "linear response"),
+    "sampling by Bethe": (lambda: bf.sample(FIELD, np.zeros(8), 2, engine=bf.Bethe()), r"bf\.Sampled\(\); got Bethe"),
     "engine class": (lambda: bf.infer(FIELD, np.zeros(8), bf.Exact), "an engine is an object"),
     "one row": (lambda: bf.fit(FIELD, X[0]), r"\(cases, 4\).*got \(4,\).*reshape"),
     "too many columns": (lambda: bf.fit(FIELD, np.ones((3, 5))), r"got \(3, 5\)"),
@@ -89,7 +95,7 @@ TOO_LARGE = {
     "sampling it": (lambda: bf.sample(bf.grid(60, 60), np.zeros(10_680), 2), r"Use bf\.Bethe"),
     "enumeration": (lambda: bf.infer(bf.grid(7, 7), np.zeros(133), bf.Enumeration()), r"joint states.*Use bf\.Exact"),
     "dense covariance": (lambda: bf.covariance(bf.grid(300, 300), np.zeros(269_400), bf.Bethe()), "269,400 × 269,400"),
-    "dense posterior": (lambda: bf.fit(bf.grid(300, 300), np.ones((1, 90_000))), "Tie parameters"),
+    "dense posterior": (lambda: bf.fit(bf.grid(300, 300), np.ones((1, 90_000)), form="dense"), "Tie parameters"),
 }
 
 

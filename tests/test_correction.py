@@ -6,44 +6,55 @@ from scipy import linalg
 
 import bayesfield as bf
 from bayesfield.diagnostics import cramer_von_mises
-from bayesfield.learning import mrf_objective
-from bayesfield.posterior.correction import _orthogonal_draws, variational
+from bayesfield.learning import Point, mrf_objective
+from bayesfield.learning.precision import DensePrecision
+from bayesfield.posterior.variational import orthogonal_draws, variational
+from bayesfield.types import Marginals
 
 from reference_hmc import hmc
 
+PRIOR = bf.Normal(variance=0.25)
 
-def one_parameter(correction):
+
+def skewed(correction, engine=None):
+    """One skewed parameter: five ones out of five."""
     field = bf.RandomField({"x": (0, 1)}, [bf.Factor("x", {"x": [0, 1]})])
-    return bf.fit(field, np.ones((5, 1)), bf.Normal(variance=4.0), correction=correction)
+    return bf.fit(field, np.ones((5, 1)), bf.Normal(variance=4.0), engine, correction=correction)
+
+
+def small_problem(n=20):
+    field = bf.grid(3, 3)
+    rng = np.random.default_rng(1)
+    return field, bf.sample(field, 0.5 * rng.normal(size=21), n, rng)
 
 
 def test_against_quadrature():
-    """One skewed parameter: five ones out of five."""
     grid = np.linspace(-10, 15, 5001)
     weight = np.exp(-5 * np.log1p(np.exp(-grid)) - grid**2 / 8)
     weight /= weight.sum()
     mean = weight @ grid
     sd = np.sqrt(weight @ (grid - mean) ** 2)
-    plain, shifted, refined = (one_parameter(c) for c in ("none", "mean", "variational"))
+    plain, shifted, refined = (skewed(c) for c in ("none", "mean", "variational"))
     assert abs(plain.mean[0] - mean) > 0.3
     assert shifted.mean[0] == pytest.approx(mean, abs=0.05)
     assert refined.mean[0] == pytest.approx(mean, abs=0.05)
     assert shifted.sd[0] == plain.sd[0]
     assert abs(refined.sd[0] - sd) < abs(plain.sd[0] - sd)
     np.testing.assert_array_equal(shifted.mode, plain.mean)
+    sampled = skewed("variational", bf.Sampled())
+    assert sampled.mean[0] == pytest.approx(refined.mean[0], abs=0.05)
+    assert sampled.sd[0] == pytest.approx(refined.sd[0], rel=0.05)
 
 
-@pytest.mark.parametrize("engine", [bf.Exact(), bf.Kikuchi()], ids=repr)
+@pytest.mark.parametrize("engine", ["exact", "kikuchi", "sampled"])
 @pytest.mark.parametrize("correction", ["mean", "variational"])
 def test_score_falls_to_the_floor(engine, correction):
     """3×3, N = 20: CVM of 4,000 draws against HMC. Plain Laplace scores some 20 times the floor of 14."""
-    field = bf.grid(3, 3)
-    rng = np.random.default_rng(1)
-    prior = bf.Normal(variance=0.25)
-    X = bf.sample(field, 0.5 * rng.normal(size=21), 20, rng)
-    plain = bf.fit(field, X, prior, bf.Exact())
-    draws = hmc(mrf_objective(field, X, prior, bf.Exact()), plain.mean, plain.precision, 4000, rng)[0]
-    fitted = bf.fit(field, X, prior, engine, correction=correction)
+    field, X = small_problem()
+    rng = np.random.default_rng(2)
+    plain = bf.fit(field, X, PRIOR, "exact", correction="none")
+    draws = hmc(mrf_objective(field, X, PRIOR, bf.Exact()), plain.mean, plain.precision, 4000, rng)[0]
+    fitted = bf.fit(field, X, PRIOR, engine, correction=correction)
     before, after = (cramer_von_mises(draws, p.sample(4000, rng)).sum() for p in (plain, fitted))
     assert after < before / 4
     assert after < 5 * 14
@@ -55,28 +66,61 @@ def test_score_falls_to_the_floor(engine, correction):
     assert correction in str(fitted.record)
 
 
+@pytest.mark.parametrize("form", ["sparse", "matrix-free"])
+def test_other_forms_find_the_same(form):
+    """Fewer draws, and fewer curvatures: within 0.05 sd and 5 % of the dense form."""
+    field, X = small_problem(100)
+    dense, other = (
+        bf.fit(field, X, PRIOR, "kikuchi", correction="variational", form=f, rng=3) for f in ("dense", form)
+    )
+    assert (dense.record.form, other.record.form) == ("dense", "matrix-free")
+    assert other.record.correction.settled
+    assert np.sqrt(np.mean(((other.mean - dense.mean) / dense.sd) ** 2)) < 0.05
+    np.testing.assert_allclose(other.sd, dense.sd, rtol=0.05 if form == "sparse" else 0.3)
+    shifted, wanted = (bf.fit(field, X, PRIOR, "kikuchi", correction="mean", form=f) for f in (form, "dense"))
+    error = shifted.record.correction.error
+    assert 0 < error < 0.05
+    assert np.sqrt(np.mean(((shifted.mean - wanted.mean) / dense.sd) ** 2)) < 3 * error
+
+
+class Gaussian:
+    """A quadratic objective: nothing to correct."""
+
+    def __init__(self, size, rng):
+        root = rng.normal(size=(size, size))
+        self.P, self.centre = root @ root.T + np.eye(size), rng.normal(size=size)
+        self.form, self.count = "dense", 0
+
+    def at(self, parameters, start=None):
+        point = Point(parameters, None, 0.0, self.P @ (parameters - self.centre), None)
+        return point._replace(marginals=Marginals(0.0, np.empty(0), bf.Status(bf.Outcome.EXACT)))
+
+    def mean_precision(self):
+        return self
+
+    def add(self, points):
+        self.count += len(points)
+
+    def precision(self):
+        return DensePrecision(self.P)
+
+
 def test_a_gaussian_is_left_alone():
-    """A quadratic objective: nothing to correct, in any number of dimensions."""
     rng = np.random.default_rng(0)
-    root = rng.normal(size=(6, 6))
-    P, centre = root @ root.T + np.eye(6), rng.normal(size=6)
-
-    def slope(x):
-        return P @ (x - centre)
-
-    m, precision, record = variational(slope, lambda x: (slope(x), P), centre, P, rng)
-    np.testing.assert_allclose(m, centre, atol=1e-10)
-    np.testing.assert_allclose(precision, P, rtol=1e-10)
+    problem = Gaussian(6, rng)
+    m, precision, record = variational(problem, problem, problem.centre, DensePrecision(problem.P), rng)
+    np.testing.assert_allclose(m, problem.centre, atol=1e-10)
+    np.testing.assert_allclose(precision.matrix(), problem.P, rtol=1e-10)
     assert record.error < 1e-10
     assert record.settled
 
 
 def test_draws_have_exact_second_moments():
-    z = _orthogonal_draws(100, np.random.default_rng(0))
+    z = orthogonal_draws(100, 100, 1, np.random.default_rng(0))
     assert z.shape == (100, 100)
     assert np.trace(z.T @ z) / 100 == pytest.approx(100)
     np.testing.assert_allclose(linalg.norm(np.triu(z @ z.T, 1)), 0, atol=1e-9)
-    few = _orthogonal_draws(3, np.random.default_rng(0))
+    few = orthogonal_draws(3, 3, 22, np.random.default_rng(0))
     assert len(few) == 66
     assert np.mean(few**2) == pytest.approx(1)
 
@@ -91,24 +135,38 @@ def test_same_seed_same_posterior():
 
 def test_draws_that_fail_are_told():
     """Where the engine gives no answer too often, the Laplace posterior stands and the record says so."""
-    m, precision, record = variational(lambda x: None, lambda x: None, np.zeros(3), np.eye(3), np.random.default_rng(0))
-    np.testing.assert_array_equal(m, 0)
-    np.testing.assert_array_equal(precision, np.eye(3))
+    field, X = small_problem()
+    objective = mrf_objective(field, X, PRIOR, bf.Bethe(max_sweeps=1, max_direct=0))
+    plain = bf.fit(field, X, PRIOR, "exact", correction="none")
+    m, precision, record = variational(objective, objective, plain.mode, plain.form, np.random.default_rng(0))
+    np.testing.assert_array_equal(m, plain.mode)
+    assert precision is plain.form
     assert record.failed == 1.0
     assert "failed" in str(record)
     assert not record.settled
 
 
-def test_auto_takes_what_is_affordable():
-    field = bf.grid(3, 3)
-    X = bf.sample(field, np.full(21, 0.1), 100, 0)
+def test_auto_takes_what_is_affordable(monkeypatch):
+    field, X = small_problem(100)
     kinds = {
-        "exact": bf.fit(field, X, engine=bf.Exact(), correction="auto"),
-        "bethe": bf.fit(field, X, engine=bf.Bethe(), correction="auto"),
-        "BL-MP": bf.fit(field, X, engine=bf.Exact(), response=bf.Bethe(), correction="auto"),
+        "exact": bf.fit(field, X, engine=bf.Exact()),
+        "chosen": bf.fit(field, X),
+        "sampled": bf.fit(field, X, engine=bf.Sampled()),
+        "bethe": bf.fit(field, X, engine=bf.Bethe()),
+        "BL-MP": bf.fit(field, X, engine=bf.Exact(), response=bf.Bethe()),
+        "no data": bf.fit(field, X[:0]),
     }
     assert {k: p.record.correction.kind for k, p in kinds.items()} == {
-        "exact": "variational", "bethe": "none", "BL-MP": "none",
+        "exact": "variational", "chosen": "variational", "sampled": "variational",
+        "bethe": "none", "BL-MP": "none", "no data": "none",
     }  # fmt: skip
+    assert "as in the paper" in str(kinds["BL-MP"].record.correction)
+    np.testing.assert_array_equal(kinds["chosen"].mean, kinds["exact"].mean)
+    monkeypatch.setattr("bayesfield.posterior.affordable._AFFORDABLE", 0.1)
+    dearer = bf.fit(field, X).record.correction
+    assert dearer.kind == "mean"
+    assert "would take" in str(dearer)
+    monkeypatch.setattr("bayesfield.posterior.affordable._AFFORDABLE", 1e-6)
+    assert bf.fit(field, X).record.correction.kind == "none"
     with pytest.raises(bf.InvalidInput, match="'skew'"):
         bf.fit(field, X, correction="skew")

@@ -1,5 +1,7 @@
 """Every engine on every awkward field, against the naive oracle."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -143,11 +145,14 @@ def test_samples_repeat_with_the_seed():
 
 
 def test_auto_says_what_it_chose_and_why():
-    small, large = bf.grid(4, 4), bf.grid(60, 60)
-    assert "exact inference was chosen" in str(bf.infer(small, np.zeros(small.n_parameters)).status)
-    beliefs = bf.infer(large, np.zeros(large.n_parameters))
-    assert "Bethe was chosen" in str(beliefs.status)
-    assert beliefs.status.outcome is bf.Outcome.CONVERGED
+    dense = bf.pairwise(30, itertools.combinations(range(30), 2))
+    for field, word in (bf.grid(4, 4), "exact inference"), (bf.grid(40, 40), "Kikuchi"), (dense, "Bethe"):
+        beliefs = bf.infer(field, np.zeros(field.n_parameters), "auto")
+        assert f"{word} was chosen" in str(beliefs.status)
+        assert beliefs.status.converged
+        best, status = bf.most_probable(field, np.full(field.n_parameters, 0.01))
+        assert status.converged
+        assert len(set(best)) == 1
 
 
 def test_preview_knows_the_size_of_the_tree():

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bayesfield.kernels import tables
+from bayesfield.kernels import tables as kernel
 from bayesfield.model import FactorBlock, RandomField
 from bayesfield.model.field import block_shape
 from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput
@@ -111,14 +111,14 @@ class Conditioned:
 def table_entries(g: GraphArrays, codes: IntArray) -> IntArray:
     """(N, n + m) the entry of θ that each joint state (N, n) takes in each table: variables, then factors."""
     out = np.empty((len(codes), len(g.cardinality) + len(g.table_ptr) - 1), dtype=np.int64)
-    tables.entries(g, codes, out)
+    kernel.entries(g, codes, out)
     return out
 
 
 def counts(graph: Graph, codes: IntArray) -> FloatArray:
     """How often the cases (N, n) take each entry of each table: (T,)."""
     total = np.zeros(graph.n_entries)
-    tables.count_entries(graph.arrays, codes, total)
+    kernel.count_entries(graph.arrays, codes, total)
     return total
 
 
@@ -126,8 +126,19 @@ def features(graph: Graph, design: Design, codes: IntArray | NDArray[np.int32]) 
     """f(x) of the joint states (N, n): (N, F)."""
     out = np.zeros((len(codes), design.matrix.shape[1]))
     A = design.matrix
-    tables.sum_features(graph.arrays, A.indptr, A.indices, A.data, codes, out)
+    kernel.sum_features(graph.arrays, A.indptr, A.indices, A.data, codes, out)
     return out
+
+
+def local_variances(graph: Graph, design: Design, beliefs: FloatArray) -> FloatArray:
+    """Variance of every feature, (F,), as if different tables knew nothing of one another."""
+    g, A = graph.arrays, design.matrix
+    sizes = np.concatenate([g.cardinality, np.diff(g.table_ptr)])
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    inside = sparse.csr_array((beliefs, (owner, np.arange(len(owner)))), shape=(len(sizes), len(owner)))
+    means = inside @ A  # (tables, F)
+    result: FloatArray = A.power(2).T @ beliefs - means.power(2).sum(axis=0)
+    return np.maximum(result, 0.0)
 
 
 def condition(graph: Graph, evidence: Mapping[int, int]) -> Conditioned:

@@ -12,7 +12,8 @@ from bayesfield.inference.ask import (
 )
 from bayesfield.inference.auto import Auto
 from bayesfield.inference.belief_propagation import Bethe
-from bayesfield.inference.contract import Engine, as_engine
+from bayesfield.inference.by_name import as_engine
+from bayesfield.inference.contract import Engine
 from bayesfield.inference.enumeration import Enumeration
 from bayesfield.inference.junction_tree import Exact
 from bayesfield.inference.kikuchi import Kikuchi

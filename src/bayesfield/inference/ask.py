@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from bayesfield.graph import as_parameters, compiled, condition
-from bayesfield.inference.auto import Auto
+from bayesfield.inference.by_name import as_engine
 from bayesfield.inference.chains import gibbs_draws
-from bayesfield.inference.contract import Engine, as_engine
+from bayesfield.inference.contract import Engine
 from bayesfield.inference.junction_tree import Exact
 from bayesfield.inference.sampled import Sampled, sampling_error
 from bayesfield.model import RandomField
@@ -90,14 +90,14 @@ class Beliefs:
 
 
 def infer(
-    field: RandomField, parameters: Any = (), engine: Engine | None = None, evidence: Evidence | None = None
+    field: RandomField, parameters: Any = (), engine: Engine | str | None = None, evidence: Evidence | None = None
 ) -> Beliefs:
     """log Z, expectations and marginals of a field at given parameters.
 
     engine: bf.Exact(), bf.Bethe(), bf.Enumeration(); by default bf.Auto(). evidence: variables (name or number) fixed
     to one of their states; log Z is then that of the rest, and the marginals are conditional.
     """
-    chosen = Auto() if engine is None else as_engine(engine)
+    chosen = as_engine(engine)
     known = compiled(field)
     theta = known.design.potentials(as_parameters(field, parameters))
     if not evidence:
@@ -111,14 +111,14 @@ def infer(
     return Beliefs(field, marginals)
 
 
-def preview(field: RandomField, engine: Engine | None = None) -> Cost:
+def preview(field: RandomField, engine: Engine | str | None = None) -> Cost:
     """What inference with an engine would take, found before anything is allocated."""
-    return (Auto() if engine is None else as_engine(engine)).preview(compiled(field).graph)
+    return as_engine(engine).preview(compiled(field).graph)
 
 
-def covariance(field: RandomField, parameters: Any = (), engine: Engine | None = None) -> FloatArray:
+def covariance(field: RandomField, parameters: Any = (), engine: Engine | str | None = None) -> FloatArray:
     """Covariance of the features under p(x|λ), (F, F): exact, or by linear response, as the engine goes."""
-    chosen = Auto() if engine is None else as_engine(engine)
+    chosen = as_engine(engine)
     known = compiled(field)
     theta = known.design.potentials(as_parameters(field, parameters))
     marginals = chosen.infer(known.graph, theta)
@@ -136,8 +136,8 @@ def sample(
 ) -> Any:
     """n independent joint states from p(x|λ): (n, variables), states' own values.
 
-    engine: bf.Exact() draws exactly through the junction tree (default); bf.Sampled(burn_in=…) takes the ends of n Gibbs
-    chains of burn_in + sweeps sweeps each, for fields too dense for that.
+    engine: bf.Exact() draws exactly through the junction tree (default); bf.Sampled(burn_in=…) takes the ends of n
+    Gibbs chains of burn_in + sweeps sweeps each, for fields too dense for that.
     """
     if not isinstance(n, int | np.integer) or n < 0:
         raise InvalidInput(f"the number of samples must be a whole number ≥ 0; got {n!r}")
@@ -154,7 +154,7 @@ def sample(
 
 
 def most_probable(
-    field: RandomField, parameters: Any = (), engine: Engine | None = None, evidence: Evidence | None = None
+    field: RandomField, parameters: Any = (), engine: Engine | str | None = None, evidence: Evidence | None = None
 ) -> tuple[Any, Status]:
     """The most probable joint state, in the states' own values, and how it was found (max-product with bf.Bethe())."""
     codes, status = most_probable_codes(field, parameters, engine, evidence)
@@ -162,10 +162,10 @@ def most_probable(
 
 
 def most_probable_codes(
-    field: RandomField, parameters: Any = (), engine: Engine | None = None, evidence: Evidence | None = None
+    field: RandomField, parameters: Any = (), engine: Engine | str | None = None, evidence: Evidence | None = None
 ) -> tuple[IntArray, Status]:
     """``most_probable`` as positions in the states."""
-    chosen = Auto() if engine is None else as_engine(engine)
+    chosen = as_engine(engine)
     known = compiled(field)
     theta = known.design.potentials(as_parameters(field, parameters))
     given = _codes(field, evidence or {})

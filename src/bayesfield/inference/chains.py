@@ -87,9 +87,7 @@ def normalised(g: GraphArrays, sums: FloatArray) -> FloatArray:
 
 
 def _binary_pairs(graph: Graph) -> bool:
-    return graph.plan(
-        "binary pairs", lambda g: bool((g.cardinality == 2).all() and (np.diff(g.scope_ptr) == 2).all())
-    )
+    return graph.plan("binary pairs", lambda g: bool((g.cardinality == 2).all() and (np.diff(g.scope_ptr) == 2).all()))
 
 
 def _by_colour(

@@ -4,7 +4,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from bayesfield.graph import Design, Graph
 from bayesfield.response import Response
-from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput, Marginals, Status
+from bayesfield.types import Cost, FloatArray, IntArray, Marginals, Status
 
 
 @runtime_checkable
@@ -15,8 +15,11 @@ class Engine(Protocol):
         """What ``infer`` would cost, found without allocating it."""
         ...
 
-    def infer(self, graph: Graph, theta: FloatArray) -> Marginals:
-        """log Z and beliefs of all tables."""
+    def infer(self, graph: Graph, theta: FloatArray, start: Any = None) -> Marginals:
+        """log Z and beliefs of all tables.
+
+        start: the state of an earlier answer on this graph, to go on from; engines that need none take no notice.
+        """
         ...
 
     def response(self, graph: Graph, design: Design, theta: FloatArray, marginals: Marginals) -> Response:
@@ -26,10 +29,3 @@ class Engine(Protocol):
     def maximise(self, graph: Graph, theta: FloatArray) -> tuple[IntArray, Status]:
         """The most probable joint state, or the engine's approximation of it."""
         ...
-
-
-def as_engine(engine: Any) -> Engine:
-    """Refuse what is no engine."""
-    if isinstance(engine, Engine) and not isinstance(engine, type):
-        return engine
-    raise InvalidInput(f"an engine is an object such as bf.Exact(), bf.Bethe() or bf.Auto(); got {engine!r}")

@@ -1,6 +1,7 @@
 """The oracle: every joint state, one by one. Slow, short, and right."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ class Enumeration(Options):
         count = int(min(states, 1e18))
         return Cost(count, count * 8 * (tables + 4), f"{states:.4g} joint states")
 
-    def infer(self, graph: Graph, theta: FloatArray) -> Marginals:
+    def infer(self, graph: Graph, theta: FloatArray, start: Any = None) -> Marginals:
         memory.require(self.preview(graph), "enumeration", "Use bf.Exact() or bf.Bethe().")
         entries = table_entries(graph.arrays, _joint_states(graph.arrays.cardinality))
         energy = theta[entries].sum(axis=1)

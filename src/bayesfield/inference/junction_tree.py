@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,7 @@ class Exact(Options):
         """Size of the junction tree; found without building it."""
         return tree_plan.cost(graph.arrays, self._elimination(graph))
 
-    def infer(self, graph: Graph, theta: FloatArray) -> Marginals:
+    def infer(self, graph: Graph, theta: FloatArray, start: Any = None) -> Marginals:
         tree = self._tree(graph)
         log_z, tables, marginal, beliefs = _calibrate(tree, theta)
         if log_z == -np.inf:

@@ -70,16 +70,16 @@ class Kikuchi(Options):
             raise InvalidInput("damping lies in [0, 1), tolerance and max_sweeps above zero, max_direct not below it")
 
     def preview(self, graph: Graph) -> Cost:
-        regions = self._regions(graph)
+        regions = self.regions(graph)
         size = graph.arrays.cardinality.astype(float)
         entries = float(sum(np.prod(size[list(r)]) for r in regions.outer))
         largest = max((len(r) for r in regions.outer), default=0)
         text = f"{len(regions.outer)} clusters of up to {largest} variables and {entries:,.0f} table entries"
         return Cost(entries, 8 * 24 * entries, text)
 
-    def infer(self, graph: Graph, theta: FloatArray, start: FloatArray | None = None) -> Marginals:
-        r, regions = self._arrays(graph), self._regions(graph)
-        outbox = np.zeros(r.message_ptr[-1]) if start is None else start.copy()
+    def infer(self, graph: Graph, theta: FloatArray, start: RegionState | None = None) -> Marginals:
+        r, regions = self._arrays(graph), self.regions(graph)
+        outbox = np.zeros(r.message_ptr[-1]) if start is None else start.outbox.copy()
         history = np.zeros(self.max_sweeps)
         run = partial(kernel.run_regions, r, theta, outbox)
         sweeps, residual = run(False, 1, self.damping, self.tolerance, history)
@@ -114,7 +114,8 @@ class Kikuchi(Options):
         """The most probable state, exactly: Kikuchi has no max-product of its own."""
         return Exact().maximise(graph, theta)
 
-    def _regions(self, graph: Graph) -> RegionGraph:
+    def regions(self, graph: Graph) -> RegionGraph:
+        """The clusters, their intersections and counting numbers on this graph."""
         return graph.plan(("regions", self.clusters, self.max_length, self.max_entries), self._find)
 
     def _find(self, g: GraphArrays) -> RegionGraph:
@@ -132,7 +133,7 @@ class Kikuchi(Options):
         return region_graph(g, found)
 
     def _arrays(self, graph: Graph) -> RegionArrays:
-        regions = self._regions(graph)
+        regions = self.regions(graph)
         key = ("region arrays", self.clusters, self.max_length, self.max_entries)
         if key not in graph.plans:
             memory.require(self.preview(graph), "Kikuchi inference", "Take smaller clusters, or bf.Bethe().")

@@ -52,7 +52,7 @@ class Sampled(Options):
         if self.chains < 2 or self.sweeps < self.snapshots or self.snapshots < 1 or self.burn_in < 0:
             raise InvalidInput("Sampled needs at least 2 chains, and sweeps ≥ snapshots ≥ 1")
         if not self.error > 0.0:
-            raise InvalidInput(f"error, the Monte-Carlo error at which a fit ends, must be above zero; got {self.error}")
+            raise InvalidInput(f"error, at which a fit ends, must be above zero; got {self.error}")
 
     def preview(self, graph: Graph) -> Cost:
         g = graph.arrays

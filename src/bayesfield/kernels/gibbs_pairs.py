@@ -1,8 +1,8 @@
 """Gibbs sampling of binary pairwise fields, 64 chains (or 64 sites of one colour) at a time in vector registers.
 
 With states 0 and 1 every pair table is θ = c + a·x_i + b·x_j + w·x_i·x_j, so that a variable's log odds are
-h_i + Σ_j w_ij x_j: no table look-up. ``sweep_chains`` runs many chains side by side; ``sweep_colours`` one long chain on
-a large field, where all variables of a colour (no two joined by a factor) move together: a chequerboard on a lattice.
+h_i + Σ_j w_ij x_j: no table look-up. ``sweep_chains`` runs many chains side by side; ``sweep_colours`` one long chain
+on a large field, where all variables of a colour (no two share a factor) move together: a chequerboard on a lattice.
 """
 
 from typing import NamedTuple

@@ -5,15 +5,17 @@ L(λ) = N (log Z(λ) − λᵀf̄ − f̄₀) + ½ (λ − μ)ᵀ Λ⁻¹ (λ �
 ∇²L  = N C + Λ⁻¹ = P, equation (7)
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesfield.graph import CompiledField, compiled, counts
+from bayesfield.graph import CompiledField, compiled, counts, local_variances
 from bayesfield.inference import Engine
+from bayesfield.learning.precision import DensePrecision, MatrixFree, NotSparse, Precision, SparsePrecision
 from bayesfield.model import Normal, RandomField
-from bayesfield.response import Response
+from bayesfield.response import LinearResponse, Response
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Marginals, Outcome
 
 
@@ -33,7 +35,7 @@ class Objective:
 
     codes: the cases as positions in the states. counts: (T,) how often the data take each table entry. statistic: f̄,
     (F,). offset: the data's mean fixed energy. weight: N. precision: Λ⁻¹, its diagonal (F,) or the matrix (F, F).
-    location: μ.
+    location: μ. form: of the posterior precision, "dense", "sparse" or "matrix-free" (see learning.precision).
     """
 
     field: CompiledField
@@ -45,20 +47,26 @@ class Objective:
     weight: float
     precision: FloatArray
     location: FloatArray
+    form: str = "dense"
 
-    def at(self, parameters: FloatArray) -> Point:
+    def at(self, parameters: FloatArray, start: Any = None) -> Point:
+        """start: the state of the engine's answer nearby, to go on from."""
         theta = self.field.design.potentials(parameters)
-        return self.point(parameters, theta, self.engine.infer(self.field.graph, theta))
+        return self.point(parameters, theta, self.engine.infer(self.field.graph, theta, start))
 
     def point(self, parameters: FloatArray, theta: FloatArray, marginals: Marginals) -> Point:
         """The objective from marginals that an engine found at these parameters."""
-        pull = self._times_precision(parameters - self.location)
+        away = parameters - self.location
         mean = self.field.design.expectations(marginals.tables)
         value = self.weight * (marginals.log_z - float(parameters @ self.statistic) - self.offset)
-        value += 0.5 * float((parameters - self.location) @ pull)
+        value += 0.5 * float(away @ self._times_precision(away))
         if not marginals.status.converged:
             value = np.inf
-        return Point(parameters, theta, float(value), self.weight * (mean - self.statistic) + pull, marginals)
+        return Point(parameters, theta, float(value), self.gradient(parameters, mean), marginals)
+
+    def gradient(self, parameters: FloatArray, mean: FloatArray) -> FloatArray:
+        """∇L from E[f]."""
+        return self.weight * (mean - self.statistic) + self._times_precision(parameters - self.location)
 
     def log_likelihood(self, point: Point) -> float:
         """Σ_n log p(x_n|λ)."""
@@ -72,31 +80,76 @@ class Objective:
 
     def curvature(self, point: Point) -> FloatArray:
         """P = N C + Λ⁻¹, dense."""
-        matrix = self.weight * self.response(point).covariance()
+        return self.with_prior(self.response(point).covariance())
+
+    def with_prior(self, covariance: FloatArray) -> FloatArray:
+        """N C + Λ⁻¹ from C."""
+        matrix = self.weight * covariance
         if self.precision.ndim == 2:
             matrix += self.precision
         else:
             matrix[np.diag_indices_from(matrix)] += self.precision
         return matrix
 
+    def posterior_precision(self, point: Point) -> Precision:
+        """P at a point, in the objective's form."""
+        mean = self.mean_precision()
+        mean.add([point])
+        return mean.precision()
+
+    def mean_precision(self) -> "MeanPrecision":
+        """Collects the mean of P over points."""
+        return MeanPrecision(self)
+
+    def rough_diagonal(self, point: Point) -> FloatArray:
+        """About diag(P), (F,)."""
+        prior = np.diag(self.precision) if self.precision.ndim == 2 else self.precision
+        return self.weight * local_variances(self.field.graph, self.field.design, point.marginals.tables) + prior
+
     def slope(self, parameters: FloatArray) -> FloatArray | None:
         """∇L, or None where the engine does not converge."""
         point = self.at(parameters)
         return point.gradient if np.isfinite(point.value) else None
 
-    def bend(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        """∇L and ∇²L, or None where the engine does not converge or its curvature is not positive definite."""
-        point = self.at(parameters)
-        if not np.isfinite(point.value):
-            return None
-        try:
-            return point.gradient, self.curvature(point)
-        except IndefiniteCurvature:
-            return None
-
     def _times_precision(self, vector: FloatArray) -> FloatArray:
         result: FloatArray = self.precision @ vector if self.precision.ndim == 2 else self.precision * vector
         return result
+
+
+class MeanPrecision:
+    """The mean of P over points, in the objective's form. The sparse form is for one: more are matrix-free."""
+
+    def __init__(self, objective: Objective) -> None:
+        self._objective = objective
+        self.count = 0
+        self._dense = np.zeros(())
+        self._responses: list[Response] = []
+        self._diagonal = np.zeros(len(objective.statistic))
+
+    def add(self, points: Sequence[Point]) -> None:
+        """All of the points, or none where the curvature of one is not positive definite."""
+        o = self._objective
+        responses = [o.response(p) for p in points]
+        if o.form == "dense":
+            covariances = [r.covariance() for r in responses]
+            self._dense = self._dense + np.sum(covariances, axis=0)
+        else:
+            self._responses += responses
+            self._diagonal += np.sum([o.rough_diagonal(p) for p in points], axis=0)
+        self.count += len(points)
+
+    def precision(self) -> Precision:
+        o = self._objective
+        if o.form == "dense":
+            return DensePrecision(o.with_prior(self._dense / self.count))
+        scale = np.sqrt(self._diagonal / self.count)
+        if o.form == "matrix-free":
+            return MatrixFree(self._responses, o.weight, o.precision, scale)
+        first = self._responses[0]
+        if not isinstance(first, LinearResponse) or o.precision.ndim == 2:
+            raise NotSparse("a sparse precision needs linear response (bf.Bethe(), bf.Kikuchi()) and a diagonal prior")
+        near = SparsePrecision(first, o.weight, o.precision, scale)
+        return near if self.count == 1 else MatrixFree(self._responses, o.weight, o.precision, scale, near)
 
 
 def mrf_objective(random_field: RandomField, X: Any, prior: Normal, engine: Engine) -> Objective:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg
 from scipy.optimize import minimize
 
 from bayesfield.learning.objective import Objective, Point
@@ -13,7 +12,8 @@ from bayesfield.types import FloatArray, IndefiniteCurvature, Outcome, Status
 
 _SUFFICIENT = 1e-4  # Armijo: share of the predicted decrease that a step must bring
 _ROUNDING = 1e-11  # of the value: a decrease below it cannot be seen
-_HALVINGS = 40
+_HALVINGS = 25
+_CRAWL, _PATIENCE = 0.02, 3  # steps that short, that many in a row: the approximation has no optimum to go to
 
 
 class Iteration(NamedTuple):
@@ -54,9 +54,10 @@ def newton(
     """
     point = objective.at(start)
     log = _Log(watch)
+    crawled = 0
     for _ in range(max_iterations):
         try:
-            direction = -_solve(objective.curvature(point), point.gradient)
+            direction = -objective.posterior_precision(point).solve(point.gradient)
         except IndefiniteCurvature:
             rest = lbfgs(objective, point.parameters, tolerance, max_iterations, watch)
             return Optimum(rest.point, rest.status, (*log.items, *rest.iterations))
@@ -66,7 +67,8 @@ def newton(
             return _ended(Outcome.OPTIMUM, point, log)
         new, step = _line_search(objective, point, direction)
         log.add(point, distance, step)
-        if step == 0.0:
+        crawled = crawled + 1 if step < _CRAWL else 0
+        if crawled == _PATIENCE or step == 0.0:
             return _ended(Outcome.NO_OPTIMUM, point, log)
         point = new
     return _ended(Outcome.NO_OPTIMUM, point, log)
@@ -99,14 +101,6 @@ def lbfgs(
         minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options={**options, "maxcor": 20})
     close = np.abs(best.gradient).max(initial=0.0) <= max(1e-4, 100 * tolerance) * scale
     return _ended(Outcome.OPTIMUM if close and np.isfinite(best.value) else Outcome.NO_OPTIMUM, best, log)
-
-
-def _solve(matrix: FloatArray, vector: FloatArray) -> FloatArray:
-    try:
-        result: FloatArray = linalg.cho_solve(linalg.cho_factor(matrix), vector)
-    except linalg.LinAlgError:
-        raise IndefiniteCurvature(Outcome.INDEFINITE.value) from None
-    return result
 
 
 def _line_search(objective: Objective, point: Point, direction: FloatArray) -> tuple[Point, float]:

@@ -2,12 +2,12 @@
 
 import time
 import warnings
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from scipy import linalg
 
-from bayesfield.inference import Auto, Bethe, Engine, Sampled, as_engine
+from bayesfield.inference import Auto, Bethe, Engine, Exact, Kikuchi, Sampled, as_engine
 from bayesfield.learning import (
     Iteration,
     Objective,
@@ -21,28 +21,34 @@ from bayesfield.learning import (
     sampled_newton,
 )
 from bayesfield.learning.optimise import Watch
+from bayesfield.learning.precision import DensePrecision, NotSparse, Precision
 from bayesfield.model import Normal, RandomField
-from bayesfield.posterior.correction import CorrectionRecord, mean_shift, sampled_shift, variational
-from bayesfield.posterior.laplace import FitRecord, Posterior
+from bayesfield.posterior.affordable import DEAR, DENSE, SMALL, correction_kind
+from bayesfield.posterior.check import Check, check_fit
+from bayesfield.posterior.correction import CorrectionRecord, mean_shift, sampled_shift
+from bayesfield.posterior.laplace import SAMPLED_NEWTON, FitRecord, Posterior, reason_for_refusal
+from bayesfield.posterior.variational import sampled_variational, variational
 from bayesfield.response.base import require_dense
-from bayesfield.types import FitWarning, FloatArray, IndefiniteCurvature, InvalidInput
+from bayesfield.types import FitWarning, FloatArray, IndefiniteCurvature, InvalidInput, Status
 
 __all__ = ["Iteration", "fit"]
 
-_PER_ENTRY = 1e-8  # seconds of inference per table entry
-_AFFORDABLE = 60.0  # seconds
-_DEAR = 2e9  # table entries times parameters: about 10 s for the exact covariance
+_SAMPLED = 3000  # parameters up to which auto goes on to the sampled engine, whose covariance is dense
+
+Correction = Literal["none", "mean", "variational", "auto"]
+Form = Literal["auto", "dense", "sparse", "matrix-free"]
 
 
 def fit(
     field: RandomField,
     X: Any,
     prior: Normal | None = None,
-    engine: Engine | None = None,
-    response: Engine | None = None,
+    engine: Engine | str | None = None,
+    response: Engine | str | None = None,
     *,
     method: Literal["auto", "newton", "lbfgs"] = "auto",
-    correction: Literal["none", "mean", "variational", "auto"] = "none",
+    correction: Correction = "auto",
+    form: Form = "auto",
     start: Any = None,
     tolerance: float = 1e-6,
     max_iterations: int = 200,
@@ -52,8 +58,10 @@ def fit(
     """The Gaussian posterior of a field's parameters, given fully observed cases.
 
     X: (N, n) array or DataFrame in the states' own values. prior: by default Normal(variance=1). engine: finds the
-    most probable parameters; by default bf.Auto(). response: gives the curvature there; by default the same engine.
-    ``engine=bf.Exact(), response=bf.Bethe()`` is the paper's BL-MP, ``engine=bf.Bethe()`` its BL-BP.
+    most probable parameters; "auto", the default, takes the exact one if it is affordable, else Kikuchi or Bethe,
+    checks the fit, and ends with the sampled one if the check fails (record.choice says why). response: gives the
+    curvature there; by default the same engine. ``engine=bf.Exact(), response=bf.Bethe()`` is the paper's BL-MP,
+    ``engine=bf.Bethe()`` its BL-BP.
 
     method: "newton", or "lbfgs" where curvature is dear; "auto" goes by the cost of one covariance. start: parameters
     to begin from; by default the better of pseudo-moment matching and the prior mean. tolerance: distance to the
@@ -61,48 +69,164 @@ def fit(
 
     correction: of the mode towards the mean, and of the width (posterior.correction): "none" is the plain Laplace
     posterior, "mean" shifts the mean to second order, "variational" refines mean and precision; "auto" takes the best
-    that costs no more than some minutes, and leaves BL-MP and BL-BP as the paper has them. rng: of its draws.
+    that costs no more than half a minute, and leaves BL-MP and BL-BP as the paper has them. rng: of its draws.
+    form: of the precision (learning.precision): "auto" is dense up to some thousands of parameters.
     """
     begun = time.perf_counter()
     if prior is not None and not isinstance(prior, Normal):
         raise InvalidInput(f"the prior is a bf.Normal, such as bf.Normal(variance=0.25); got {prior!r}")
-    require_dense(field.n_parameters, "a posterior", "Tie parameters, or fit a smaller field.")
-    chosen = Auto() if engine is None else as_engine(engine)
-    curved = chosen if response is None else as_engine(response)
+    if tolerance <= 0 or max_iterations < 1:
+        raise InvalidInput("tolerance and max_iterations must be above zero")
+    chosen = as_engine(engine)
+    curved = None if response is None else as_engine(response)
     objective = mrf_objective(field, X, prior or Normal(variance=1.0), chosen)
-    if isinstance(chosen, Sampled):
-        objective = _with_engine(objective, enough_chains(chosen, int(objective.weight)))
-    chosen_method = _method(objective, method)
-    if isinstance(chosen, Sampled):
-        optimum, precision = _sampled_optimum(objective, field, start, max_iterations, watch)
+    task = _Task(objective, field, curved, method, form, start, tolerance, max_iterations, watch)
+    generator = np.random.default_rng(rng)
+    if isinstance(chosen, Auto):
+        found, choice, check = _choose(task, chosen, generator)
     else:
-        first = _start(objective, field, start)
-        optimum, precision = _optimise(objective, first, chosen_method, tolerance, max_iterations, watch), None
-    if precision is None or curved is not chosen:
-        precision, inference = _precision(objective, optimum, chosen, curved)
-    else:
-        inference = optimum.point.marginals.status
-    kind = _correction_kind(objective, chosen, curved, correction)
-    mean, corrected, correction_record = _correct(objective, optimum, precision, curved, kind, rng)
-    gradient = optimum.point.gradient
+        found, choice, check = task.find(chosen), (), None
+    kind, reason = correction_kind(found.objective, found.curved, correction, explicit=not choice)
+    mean, precision, correction_record = _correct(found, kind, generator)
+    gradient = found.optimum.point.gradient
     record = FitRecord(
-        engine=repr(chosen),
-        response=repr(curved),
-        method=chosen_method,
-        status=optimum.status,
-        inference=inference,
-        iterations=optimum.iterations,
+        engine=repr(found.objective.engine),
+        response=repr(found.curved.engine),
+        method=found.method,
+        form=precision.form,
+        status=found.optimum.status,
+        inference=found.inference,
+        iterations=found.optimum.iterations,
         gradient_norm=float(np.linalg.norm(gradient)),
-        distance=_distance(precision, gradient),
-        log_likelihood=objective.log_likelihood(optimum.point),
+        distance=float(np.sqrt(max(float(gradient @ found.precision.solve(gradient)), 0.0))),
+        log_likelihood=objective.log_likelihood(found.optimum.point),
         n_cases=int(objective.weight),
-        correction=correction_record,
+        correction=replace(correction_record, reason=reason),
         seconds=time.perf_counter() - begun,
+        choice=choice,
+        check=check,
     )
-    posterior = Posterior(field, mean, corrected, record, optimum.parameters, objective)
+    posterior = Posterior(field, mean, precision, record, found.optimum.parameters, found.objective)
     if not record.status.converged or not record.inference.converged:
         warnings.warn(f"this posterior is not to be trusted. {record}", FitWarning, stacklevel=2)
     return posterior
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """An optimum with the precision there. curved: the objective with the engine that gave it."""
+
+    objective: Objective
+    curved: Objective
+    optimum: Optimum
+    precision: Precision
+    inference: Status
+    method: str
+
+    @property
+    def good(self) -> bool:
+        return self.optimum.status.converged and self.inference.converged
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """What ``fit`` was asked for."""
+
+    objective: Objective
+    field: RandomField
+    curved: Engine | None
+    method: str
+    form: str
+    start: Any
+    tolerance: float
+    max_iterations: int
+    watch: Watch | None
+
+    def find(self, engine: Engine, start: FloatArray | None = None) -> _Found:
+        """The optimum by an engine, and the precision there. start: instead of the user's."""
+        if isinstance(engine, Sampled):
+            engine = enough_chains(engine, int(self.objective.weight))
+        objective = replace(self.objective, engine=engine, form=self._form(engine))
+        first = self.start if start is None else start
+        curved = objective if self.curved is None else replace(objective, engine=self.curved)
+        method = _method(objective, self.method)
+        if isinstance(engine, Sampled):
+            optimum, matrix = self._sampled(objective, first)
+            if curved is objective:
+                status = optimum.point.marginals.status
+                return _Found(objective, curved, optimum, DensePrecision(matrix), status, method)
+        else:
+            minimise = newton if method == "newton" else lbfgs
+            here = _start(objective, self.field, first)
+            try:
+                optimum = minimise(objective, here, self.tolerance, self.max_iterations, self.watch)
+            except NotSparse:
+                if self.form != "auto":
+                    raise
+                return replace(self, form="matrix-free").find(engine, start)
+        precision, status = _precision(objective, curved, optimum, self.field)
+        return _Found(objective, curved, optimum, precision, status, method)
+
+    def _form(self, engine: Engine) -> str:
+        if self.form not in ("auto", "dense", "sparse", "matrix-free"):
+            raise InvalidInput(f'form is "auto", "dense", "sparse" or "matrix-free"; got {self.form!r}')
+        size = self.field.n_parameters
+        local = isinstance(engine, Auto | Bethe | Kikuchi) and self.objective.precision.ndim == 1
+        small = size <= (SMALL if local else DENSE)
+        if self.form == "dense" or (self.form == "auto" and small) or isinstance(engine, Sampled):
+            require_dense(size, "a posterior", 'Tie parameters, fit a smaller field, or take form="matrix-free".')
+            return "dense"
+        if self.form == "auto":
+            return "sparse" if local else "matrix-free"
+        return self.form
+
+    def _sampled(self, objective: Objective, first: Any) -> tuple[Optimum, FloatArray]:
+        """Stochastic Newton from a given point, or from the pseudo-likelihood's optimum."""
+        if first is None:
+            here = pseudo_likelihood_map(objective.field, objective.codes, objective.precision, objective.location)
+        else:
+            here = _start(objective, self.field, first)
+        optimum, precision, _ = sampled_newton(objective, here, self.max_iterations, self.watch)
+        return optimum, precision
+
+
+def _choose(task: _Task, auto: Auto, rng: np.random.Generator) -> tuple[_Found, tuple[str, ...], Check | None]:
+    """By cost first; then an approximate fit is checked, and the sampled engine takes over where it fails."""
+    objective = task.objective
+    picked, reason = auto.choose(objective.field.graph)
+    if isinstance(picked, Exact) or not objective.weight:
+        return task.find(picked), (reason,), None
+    seed = int(rng.integers(2**31))
+    found, first_check = None, None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FitWarning)
+            found = task.find(replace(picked, max_direct=0))  # where messages do not settle, sampling does better
+    except IndefiniteCurvature as error:
+        verdict = f"it gave no posterior ({error})"
+    if found is not None and not found.good:
+        verdict = f"it did not end well ({found.optimum.status}; {found.inference})"
+    elif found is not None:
+        first_check = _check(found, task.field, seed)
+        verdict = str(first_check)
+    reasons = (reason, f"its check: {verdict}")
+    if first_check is not None and first_check.passed and found is not None:
+        return found, reasons, first_check
+    if task.field.n_parameters > _SAMPLED or task.curved is not None:
+        if found is None:
+            raise IndefiniteCurvature(f"no posterior: {'; '.join(reasons)}")
+        return found, (*reasons, "no sampled engine: it is for at most 3,000 parameters"), first_check
+    near = found is not None and found.good and first_check is not None and first_check.rms < 1.0
+    begin = found.optimum.parameters if near and found is not None else None
+    sampled = task.find(Sampled(seed=seed + 1), begin)
+    last = _check(sampled, task.field, seed)
+    origin = "the mode that it had found" if near else "the pseudo-likelihood's optimum"
+    return sampled, (*reasons, f"so sampling took over, from {origin}; its check: {last}"), last
+
+
+def _check(found: _Found, field: RandomField, seed: int) -> Check:
+    engine = enough_chains(Sampled(seed=seed), int(found.objective.weight))
+    return check_fit(found.objective, field.parameter_names, found.optimum.parameters, found.precision.sd, engine)
 
 
 def _method(objective: Objective, method: str) -> str:
@@ -110,37 +234,13 @@ def _method(objective: Objective, method: str) -> str:
     if method not in ("auto", "newton", "lbfgs"):
         raise InvalidInput(f'method is "auto", "newton" or "lbfgs"; got {method!r}')
     if isinstance(objective.engine, Sampled):
-        return "sampled newton"
+        return SAMPLED_NEWTON
     if method != "auto":
         return method
+    if objective.form == "sparse":
+        return "newton"
     work = objective.engine.preview(objective.field.graph).entries * len(objective.statistic)
-    return "lbfgs" if work > _DEAR else "newton"
-
-
-def _optimise(
-    objective: Objective,
-    start: FloatArray,
-    method: str,
-    tolerance: float,
-    max_iterations: int,
-    watch: Watch | None,
-) -> Optimum:
-    if tolerance <= 0 or max_iterations < 1:
-        raise InvalidInput("tolerance and max_iterations must be above zero")
-    minimise = newton if method == "newton" else lbfgs
-    return minimise(objective, start, tolerance, max_iterations, watch)
-
-
-def _sampled_optimum(
-    objective: Objective, field: RandomField, start: Any, max_iterations: int, watch: Watch | None
-) -> tuple[Optimum, FloatArray]:
-    """Stochastic Newton from a given point, or from the pseudo-likelihood's optimum."""
-    if start is None:
-        first = pseudo_likelihood_map(objective.field, objective.codes, objective.precision, objective.location)
-    else:
-        first = _start(objective, field, start)
-    optimum, precision, _ = sampled_newton(objective, first, max_iterations, watch)
-    return optimum, precision
+    return "lbfgs" if work > DEAR else "newton"
 
 
 def _start(objective: Objective, field: RandomField, start: Any) -> FloatArray:
@@ -156,76 +256,36 @@ def _start(objective: Objective, field: RandomField, start: Any) -> FloatArray:
     return candidates[int(np.argmin(values))]
 
 
-def _precision(objective: Objective, optimum: Optimum, chosen: Engine, curved: Engine) -> tuple[FloatArray, Any]:
+def _precision(
+    objective: Objective, curved: Objective, optimum: Optimum, field: RandomField
+) -> tuple[Precision, Status]:
     """P at the optimum by the responding engine, and the status of its inference there."""
-    point = optimum.point
-    if curved is not chosen:
-        objective = _with_engine(objective, curved)
-        point = objective.at(point.parameters)
+    point = optimum.point if curved is objective else curved.at(optimum.parameters)
+    matrix = None
     try:
-        return objective.curvature(point), point.marginals.status
+        if curved.form != "dense":
+            return curved.posterior_precision(point), point.marginals.status
+        matrix = curved.curvature(point)
+        return DensePrecision(matrix), point.marginals.status
     except IndefiniteCurvature as error:
         raise IndefiniteCurvature(
-            f"no posterior: {error}. The optimisation ended as: {optimum.status}. The engine's inference: "
-            f"{point.marginals.status}"
+            f"no posterior: {reason_for_refusal(field, matrix, str(error))}. The optimisation ended as: "
+            f"{optimum.status}. The engine's inference: {point.marginals.status}"
         ) from None
 
 
-def _correction_kind(objective: Objective, chosen: Engine, curved: Engine, wanted: str) -> str:
-    """ "auto": variational where 8 F² · entries is affordable, mean where 2 F · entries is, else none.
-
-    Bethe's bias exceeds what a correction mends; and BL-MP and BL-BP are the paper's own plain methods.
-    """
-    if wanted not in ("auto", "none", "mean", "variational"):
-        raise InvalidInput(f'correction is "auto", "none", "mean" or "variational"; got {wanted!r}')
-    if wanted != "auto":
-        return wanted
-    cost = objective.engine.preview(objective.field.graph)
-    if not objective.weight or curved is not chosen or _is_bethe(chosen, objective):
-        return "none"
-    if isinstance(chosen, Sampled):
-        return "mean"
-    size = len(objective.statistic)
-    work = float(cost.entries) * size * _PER_ENTRY
-    if 2 * size * work < _AFFORDABLE:
-        return "variational"
-    return "mean" if work < _AFFORDABLE else "none"
-
-
-def _is_bethe(engine: Engine, objective: Objective) -> bool:
-    picked = engine.choose(objective.field.graph)[0] if isinstance(engine, Auto) else engine
-    return isinstance(picked, Bethe)
-
-
-def _correct(
-    objective: Objective, optimum: Optimum, precision: FloatArray, curved: Engine, kind: str, rng: Any
-) -> tuple[FloatArray, FloatArray, CorrectionRecord]:
+def _correct(found: _Found, kind: str, rng: np.random.Generator) -> tuple[FloatArray, Precision, CorrectionRecord]:
     """Mean, precision and record after the correction."""
-    mode = optimum.parameters
-    if kind == "none" or not len(mode) or not optimum.status.converged:
+    objective, mode, precision = found.objective, found.optimum.parameters, found.precision
+    if kind == "none" or not len(mode) or not found.optimum.status.converged:
         return mode, precision, CorrectionRecord("none")
     if isinstance(objective.engine, Sampled):
         if kind == "variational":
-            raise InvalidInput(
-                'with bf.Sampled() the correction is "mean" or "none": its slopes are too noisy for more'
-            )
-        features = objective.response(optimum.point).features  # type: ignore[attr-defined]
+            return sampled_variational(objective, mode, precision, rng)
+        features = objective.response(found.optimum.point).features  # type: ignore[attr-defined]
         mean, record = sampled_shift(features, objective.weight, mode, precision)
         return mean, precision, record
     if kind == "mean":
-        mean, record = mean_shift(objective.slope, mode, precision)
+        mean, record = mean_shift(objective.slope, mode, precision, rng)
         return mean, precision, record
-    bend = _with_engine(objective, curved).bend
-    return variational(objective.slope, bend, mode, precision, np.random.default_rng(rng))
-
-
-def _with_engine(objective: Objective, engine: Engine) -> Objective:
-    return Objective(**{**objective.__dict__, "engine": engine})
-
-
-def _distance(precision: FloatArray, gradient: FloatArray) -> float:
-    try:
-        step = linalg.cho_solve(linalg.cho_factor(precision), gradient) if len(gradient) else gradient
-    except linalg.LinAlgError:
-        return float("nan")
-    return float(np.sqrt(max(float(gradient @ step), 0.0)))
+    return variational(objective, found.curved, mode, precision, rng)

@@ -1,18 +1,21 @@
 """The Laplace posterior, equation (7): a Gaussian at the most probable parameters, with precision P = N C + Λ⁻¹."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import pandas as pd
-from scipy import linalg, stats
+from scipy import stats
 
 from bayesfield.inference import Sampled
 from bayesfield.learning import Iteration, Objective, enough_chains
+from bayesfield.learning.precision import DensePrecision, Precision
 from bayesfield.model import RandomField
 from bayesfield.posterior.check import Check, check_fit
 from bayesfield.posterior.correction import CorrectionRecord
+from bayesfield.response.base import require_dense
 from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput, Status
+
+SAMPLED_NEWTON = "sampled newton"
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,8 @@ class FitRecord:
     """How a posterior was found.
 
     status: of the optimisation. inference: of the engine at the optimum. distance: √(gᵀP⁻¹g), how far the optimum may
-    still be, in posterior standard deviations. log_likelihood: Σ log p(x_n|λ_MP) by the engine.
+    still be, in posterior standard deviations. log_likelihood: Σ log p(x_n|λ_MP) by the engine. form: of the precision.
+    choice: why this engine, step by step, where ``fit`` chose it; check: the check that it made then.
     """
 
     engine: str
@@ -35,33 +39,40 @@ class FitRecord:
     n_cases: int
     correction: CorrectionRecord
     seconds: float
+    form: str = "dense"
+    choice: tuple[str, ...] = ()
+    check: Check | None = None
 
     def __str__(self) -> str:
         return "\n".join(
             [
                 f"engine      {self.engine}",
+                *(f"            {reason}" for reason in self.choice),
                 f"response    {self.response}",
                 f"inference   {self.inference}",
                 f"optimum     {self.status}",
                 f"correction  {self.correction}",
                 f"cases       {self.n_cases}, log-likelihood {self.log_likelihood:.6g}",
-                f"optimum within {self.distance:.1g} posterior sd; {self.seconds:.3g} s",
+                f"optimum within {self.distance:.1g} posterior sd; {self.seconds:.3g} s"
+                if self.method != SAMPLED_NEWTON
+                else f"{self.seconds:.3g} s",
             ]
         )
 
 
 class Posterior:
-    """λ | D ≈ N(mean, precision⁻¹).
+    """λ | D ≈ N(mean, P⁻¹).
 
-    mean: (F,), λ_MP or its correction. precision: P, (F, F). mode: λ_MP. field: what the parameters belong to.
-    record: how it was found. objective: what was minimised, for ``check``.
+    mean: (F,), λ_MP or its correction. mode: λ_MP. field: what the parameters belong to. record: how it was found.
+    form: P as an object that solves, draws and tells widths (learning.precision). objective: what was minimised, for
+    ``check``.
     """
 
     def __init__(
         self,
         field: RandomField,
         mean: FloatArray,
-        precision: FloatArray,
+        precision: FloatArray | Precision,
         record: FitRecord,
         mode: FloatArray | None = None,
         objective: Objective | None = None,
@@ -70,35 +81,37 @@ class Posterior:
         self.objective = objective
         self.mean = mean
         self.mode = mean if mode is None else mode
-        self.precision = precision
         self.record = record
         try:
-            self._cholesky: FloatArray = linalg.cholesky(precision, lower=True)
-        except (linalg.LinAlgError, ValueError):
-            raise IndefiniteCurvature(_refusal(field, precision, record)) from None
+            self.form = precision if isinstance(precision, Precision) else DensePrecision(precision)
+        except IndefiniteCurvature as error:
+            matrix = precision if isinstance(precision, np.ndarray) else None
+            raise IndefiniteCurvature(f"no posterior: {reason_for_refusal(field, matrix, str(error))}") from None
 
-    @cached_property
-    def _covariance(self) -> FloatArray:
-        inverse = linalg.cho_solve((self._cholesky, True), np.eye(len(self.mean)))
-        result: FloatArray = (inverse + inverse.T) / 2
-        return result
+    @property
+    def precision(self) -> FloatArray:
+        """P, (F, F)."""
+        require_dense(len(self.mean), "the full precision", "Ask posterior.form for products, solves or draws.")
+        return self.form.matrix()
 
-    @cached_property
+    @property
     def sd(self) -> FloatArray:
         """Posterior standard deviation of every parameter, (F,)."""
-        return np.sqrt(np.diag(self._covariance))
+        return self.form.sd
 
     def covariance(self) -> FloatArray:
         """P⁻¹, (F, F)."""
-        return self._covariance.copy()
+        require_dense(len(self.mean), "the full covariance", "Ask posterior.form for products, solves or draws.")
+        inverse = self.form.solve(np.eye(len(self.mean)))
+        result: FloatArray = (inverse + inverse.T) / 2
+        return result
 
     def sample(self, n: int, rng: np.random.Generator | int | None = None) -> FloatArray:
         """n draws of the parameters, (n, F)."""
         if n < 0:
             raise InvalidInput(f"the number of draws must not be negative; got {n}")
         noise = np.random.default_rng(rng).standard_normal((len(self.mean), n))
-        draws = linalg.solve_triangular(self._cholesky, noise, lower=True, trans="T") if len(self.mean) else noise
-        result: FloatArray = self.mean + draws.T
+        result: FloatArray = self.mean + self.form.draws(noise).T
         return result
 
     def check(self, rng: np.random.Generator | int | None = 0, engine: Sampled | None = None) -> Check:
@@ -136,15 +149,16 @@ class Posterior:
         )
 
 
-def _refusal(field: RandomField, precision: FloatArray, record: FitRecord) -> str:
-    """Why there is no posterior: the parameters in the directions along which the curvature is not positive."""
-    head = f"no posterior: its precision is not positive definite at the point reached ({record.status})"
-    if not np.isfinite(precision).all():
-        return head + "; it holds numbers that are not finite: take a narrower prior or another engine"
-    values, vectors = np.linalg.eigh(precision)
-    strongest = np.argsort(-np.abs(vectors[:, 0]))[:5]
-    names = ", ".join(field.parameter_names[k] for k in strongest)
+def reason_for_refusal(field: RandomField, matrix: FloatArray | None, reason: str) -> str:
+    """Why: the parameters in the directions along which the curvature is not positive, where it is known."""
+    if matrix is None:
+        return reason
+    if not np.isfinite(matrix).all():
+        return "its precision holds numbers that are not finite: take a narrower prior or another engine"
+    values, vectors = np.linalg.eigh(matrix)
+    names = ", ".join(field.parameter_names[k] for k in np.argsort(-np.abs(vectors[:, 0]))[:5])
     return (
-        f"{head}. Smallest eigenvalue {values[0]:.3g} ({int((values <= 0).sum())} not above zero), along: {names}. "
-        "Take a narrower prior, an engine that is exact on this field, or drop or tie these parameters"
+        f"its precision is not positive definite; smallest eigenvalue {values[0]:.3g} ({int((values <= 0).sum())} not "
+        f"above zero), along: {names}. Take a narrower prior, an engine that is exact on this field, or drop or tie "
+        "these parameters"
     )

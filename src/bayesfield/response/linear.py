@@ -42,7 +42,10 @@ class Blocks(NamedTuple):
 
 
 class LinearResponse(Response):
-    """C = blockdiag(B) + R Ω⁻¹ Rᵀ. shared: what Ω has beside the blocks' V⁻¹; slopes: what R has beside theirs."""
+    """C = blockdiag(B) + R Ω⁻¹ Rᵀ, kept as private, slopes and omega.
+
+    shared: what Ω has beside the blocks' V⁻¹; slopes: what R has beside theirs.
+    """
 
     def __init__(self, design: Design, blocks: Blocks, shared: Sparse, slopes: Sparse | None = None) -> None:
         super().__init__(design)
@@ -54,13 +57,14 @@ class LinearResponse(Response):
         covariance = blocks.members.T @ member_weighted - member_means.T @ member_means
         inverse = block_inverses(blocks.local_ptr, covariance)  # blockdiag(V_a⁻¹)
         own = cross @ inverse  # R by block
-        self._private = (weighted @ blocks.features.T - means @ means.T - own @ cross.T).tocsr()  # blockdiag(B)
+        self.private = (weighted @ blocks.features.T - means @ means.T - own @ cross.T).tocsr()  # blockdiag(B)
         reach = own @ blocks.embed
-        self._slopes = (reach if slopes is None else reach + slopes).tocsr()  # R, (F, n_states)
-        self._solve_omega = _factorise((blocks.embed.T @ inverse @ blocks.embed + shared).tocsc())
+        self.slopes = (reach if slopes is None else reach + slopes).tocsr()  # R, (F, n_states)
+        self.omega = (blocks.embed.T @ inverse @ blocks.embed + shared).tocsc()
+        self._solve_omega = factorise(self.omega)
 
     def product(self, vectors: FloatArray) -> FloatArray:
-        result: FloatArray = self._private @ vectors + self._slopes @ self._solve_omega(self._slopes.T @ vectors)
+        result: FloatArray = self.private @ vectors + self.slopes @ self._solve_omega(self.slopes.T @ vectors)
         return result
 
 
@@ -114,7 +118,7 @@ def _variables_share(g: GraphArrays, s: Indicators, q: FloatArray) -> Sparse:
     return -(s.nodes.T @ sparse.diags_array(weights * surplus) @ s.nodes)
 
 
-def _factorise(omega: Sparse) -> Callable[[FloatArray], FloatArray]:
+def factorise(omega: Sparse) -> Callable[[FloatArray], FloatArray]:
     """A function that solves with Ω; refuses an Ω that is not positive definite."""
     if omega.shape[0] == 0:
         return lambda right: np.zeros_like(right)

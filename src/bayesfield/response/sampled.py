@@ -4,6 +4,8 @@ Ledoit & Wolf (2004): of all (1 − α) S + α T the one nearest to the truth ha
 variances are told by the batches. A target that is far off (Bethe on a dense field) gets no weight by itself.
 """
 
+import itertools
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,7 +39,7 @@ class SampleResponse(Response):
         memory.require(what, "a sample covariance", "Take fewer chains or snapshots.")
         self.features = features(graph, design, by_chain)
         edges = [snapshots * (chains * b // batches) for b in range(batches + 1)]
-        self._parts = [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        self._parts = [slice(a, b) for a, b in itertools.pairwise(edges)]
         if pooled:
             self.features -= self.features.mean(axis=0)
             self._scale = 1.0 / max(len(self.features) - 1, 1)

@@ -1,0 +1,34 @@
+"""Engines by name: ``engine="kikuchi"`` is ``engine=bf.Kikuchi()``."""
+
+from typing import Any
+
+from bayesfield.inference.auto import Auto
+from bayesfield.inference.belief_propagation import Bethe
+from bayesfield.inference.contract import Engine
+from bayesfield.inference.enumeration import Enumeration
+from bayesfield.inference.junction_tree import Exact
+from bayesfield.inference.kikuchi import Kikuchi
+from bayesfield.inference.sampled import Sampled
+from bayesfield.types import InvalidInput
+
+_ENGINES: dict[str, Any] = {
+    "auto": Auto,
+    "exact": Exact,
+    "bethe": Bethe,
+    "kikuchi": Kikuchi,
+    "sampled": Sampled,
+    "enumeration": Enumeration,
+}
+
+
+def as_engine(engine: Any) -> Engine:
+    """An engine from itself or from its name; bf.Auto() from None. Refuses everything else."""
+    if engine is None:
+        return Auto()
+    if isinstance(engine, str) and engine.lower() in _ENGINES:
+        made: Engine = _ENGINES[engine.lower()]()
+        return made
+    if isinstance(engine, Engine) and not isinstance(engine, type):
+        return engine
+    names = ", ".join(f'"{name}"' for name in _ENGINES)
+    raise InvalidInput(f"an engine is an object such as bf.Exact() or bf.Bethe(), or one of {names}; got {engine!r}")

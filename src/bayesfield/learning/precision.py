@@ -1,0 +1,282 @@
+"""The posterior precision P = N C + Λ⁻¹ in three forms with the same answers: dense, sparse, matrix-free.
+
+*dense*: Cholesky. *sparse*: for linear response C = B + R Ω⁻¹ Rᵀ and a diagonal prior; with M = N B + Λ⁻¹ and
+S = Ω/N + Rᵀ M⁻¹ R (as sparse as the graph), P⁻¹ = M⁻¹ − M⁻¹ R S⁻¹ Rᵀ M⁻¹. *matrix-free*: products with any responses,
+conjugate gradients for solves, Lanczos for draws, probes for the diagonal; with the errors that these leave.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import numpy as np
+from scipy import linalg, sparse
+from scipy.sparse.linalg import LinearOperator, cg
+
+from bayesfield.response import LinearResponse, Response
+from bayesfield.response.indicators import Sparse
+from bayesfield.response.linear import block_inverses, factorise
+from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput, Outcome
+
+_SLAB = 256  # columns solved at a time
+_KRYLOV = 80  # most Lanczos steps of a draw
+_ROOM = 1e9  # bytes for the Lanczos vectors of the draws that are made together
+_DRAWN = 1e-6  # change of a draw, relative to its length, at which Lanczos ends
+_SOLVED = 1e-10  # relative residual of conjugate gradients
+_PART = 200  # parameters of factors that overlap in parameters, at most, in the sparse form
+_PROBES = 64  # random signs that probe the diagonal of P⁻¹
+
+
+class NotSparse(InvalidInput):
+    """The parameters are tied in a way that leaves no sparse system; the matrix-free form takes them."""
+
+
+class Precision(ABC):
+    """A positive definite P, (F, F)."""
+
+    form = ""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """F."""
+
+    @abstractmethod
+    def product(self, vectors: FloatArray) -> FloatArray:
+        """P · vectors, for (F,) or (F, D)."""
+
+    @abstractmethod
+    def solve(self, vectors: FloatArray) -> FloatArray:
+        """P⁻¹ · vectors, for (F,) or (F, D)."""
+
+    @abstractmethod
+    def draws(self, noise: FloatArray) -> FloatArray:
+        """(F, D) vectors with covariance P⁻¹ from standard normal ones."""
+
+    @property
+    @abstractmethod
+    def sd(self) -> FloatArray:
+        """√diag(P⁻¹)."""
+
+    @property
+    def sd_error(self) -> float:
+        """Relative error of sd (root mean square) that probing leaves; zero for the other forms."""
+        return 0.0
+
+    def matrix(self) -> FloatArray:
+        """P, dense."""
+        result = self.product(np.eye(self.size))
+        return (result + result.T) / 2
+
+
+class DensePrecision(Precision):
+    """By a Cholesky factor."""
+
+    form = "dense"
+
+    def __init__(self, matrix: FloatArray) -> None:
+        self._matrix = matrix
+        try:
+            self._lower: FloatArray = linalg.cholesky(matrix, lower=True)
+        except (linalg.LinAlgError, ValueError):
+            raise IndefiniteCurvature(Outcome.INDEFINITE.value) from None
+
+    @property
+    def size(self) -> int:
+        return len(self._matrix)
+
+    def product(self, vectors: FloatArray) -> FloatArray:
+        result: FloatArray = self._matrix @ vectors
+        return result
+
+    def solve(self, vectors: FloatArray) -> FloatArray:
+        if not self.size:
+            return vectors
+        result: FloatArray = linalg.cho_solve((self._lower, True), vectors)
+        return result
+
+    def draws(self, noise: FloatArray) -> FloatArray:
+        if not self.size:
+            return noise
+        result: FloatArray = linalg.solve_triangular(self._lower, noise, lower=True, trans="T")
+        return result
+
+    def matrix(self) -> FloatArray:
+        return self._matrix
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """P⁻¹."""
+        inverse = self.solve(np.eye(self.size))
+        result: FloatArray = (inverse + inverse.T) / 2
+        return result
+
+    @cached_property
+    def sd(self) -> FloatArray:
+        return np.sqrt(np.diag(self.covariance))
+
+
+class SparsePrecision(Precision):
+    """By the sparse system S. response: linear response. ridge: diag(Λ⁻¹), (F,). scale: about √diag(P), (F,)."""
+
+    form = "sparse"
+
+    def __init__(self, response: LinearResponse, weight: float, ridge: FloatArray, scale: FloatArray) -> None:
+        self.response, self.weight, self.ridge, self.scale = response, weight, ridge, scale
+        self._own = _parts_inverse((weight * response.private + sparse.diags_array(ridge)).tocsr())  # M⁻¹
+        self._solve = factorise((response.omega / weight + response.slopes.T @ self._own @ response.slopes).tocsc())
+
+    @property
+    def size(self) -> int:
+        return len(self.ridge)
+
+    def product(self, vectors: FloatArray) -> FloatArray:
+        return self.weight * self.response.product(vectors) + _rows(self.ridge, vectors)
+
+    def solve(self, vectors: FloatArray) -> FloatArray:
+        first = self._own @ vectors
+        result: FloatArray = first - self._own @ (self.response.slopes @ self._solve(self.response.slopes.T @ first))
+        return result
+
+    def draws(self, noise: FloatArray) -> FloatArray:
+        return _inverse_root(self.product, self.scale, noise)
+
+    @cached_property
+    def sd(self) -> FloatArray:
+        variance = np.empty(self.size)
+        for start in range(0, self.size, _SLAB):
+            k = np.arange(start, min(start + _SLAB, self.size))
+            unit = np.zeros((self.size, len(k)))
+            unit[k, k - start] = 1.0
+            variance[k] = self.solve(unit)[k, k - start]
+        return np.sqrt(variance)
+
+
+class MatrixFree(Precision):
+    """P = N · mean of the responses + Λ⁻¹, by products alone.
+
+    ridge: Λ⁻¹, (F,) or (F, F). scale: about √diag(P), (F,). near: a precision close to P that solves cheaply, the
+    preconditioner; by default the scale. seed: of the probes, so that equal posteriors have equal probed sds.
+    """
+
+    form = "matrix-free"
+
+    def __init__(
+        self,
+        responses: Sequence[Response],
+        weight: float,
+        ridge: FloatArray,
+        scale: FloatArray,
+        near: Precision | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.responses, self.weight, self.ridge, self.scale = list(responses), weight, ridge, scale
+        self.near, self._seed = near, seed
+
+    @property
+    def size(self) -> int:
+        return len(self.scale)
+
+    def product(self, vectors: FloatArray) -> FloatArray:
+        own = sum(r.product(vectors) for r in self.responses)
+        prior = self.ridge @ vectors if self.ridge.ndim == 2 else _rows(self.ridge, vectors)
+        result: FloatArray = self.weight / len(self.responses) * own + prior
+        return result
+
+    def solve(self, vectors: FloatArray) -> FloatArray:
+        columns = vectors if vectors.ndim == 2 else vectors[:, None]
+        out = np.column_stack([self._solve_one(column) for column in columns.T])
+        return out if vectors.ndim == 2 else out[:, 0]
+
+    def _solve_one(self, vector: FloatArray) -> FloatArray:
+        shape = (self.size, self.size)
+        matrix = LinearOperator(shape, matvec=self.product, dtype=np.float64)
+        nearly = self.near.solve if self.near is not None else lambda v: v.ravel() / self.scale**2
+        found, left = cg(matrix, vector, rtol=_SOLVED, maxiter=500, M=LinearOperator(shape, nearly, dtype=np.float64))
+        if left or not np.isfinite(found).all():
+            raise IndefiniteCurvature(f"{Outcome.INDEFINITE.value} (conjugate gradients did not come to an end)")
+        result: FloatArray = found
+        return result
+
+    def draws(self, noise: FloatArray) -> FloatArray:
+        return _inverse_root(self.product, self.scale, noise)
+
+    @cached_property
+    def _probed(self) -> tuple[FloatArray, FloatArray]:
+        """diag(P⁻¹) and its standard error, from random signs s: E[s ∘ P⁻¹s], near's own diagonal taken off first."""
+        signs = np.random.default_rng(self._seed).choice([-1.0, 1.0], size=(self.size, _PROBES))
+        solved = self.solve(signs)
+        base = np.zeros(self.size)
+        if self.near is not None:
+            solved, base = solved - self.near.solve(signs), self.near.sd**2
+        each = signs * solved
+        return base + each.mean(axis=1), each.std(axis=1, ddof=1) / np.sqrt(_PROBES)
+
+    @cached_property
+    def sd(self) -> FloatArray:
+        # P⁻¹ is no smaller than the inverse of P's diagonal, which is what a probe gone astray falls back to
+        return np.sqrt(np.maximum(self._probed[0], 0.1 / self.scale**2))
+
+    @property
+    def sd_error(self) -> float:
+        return float(np.sqrt(np.mean((0.5 * self._probed[1] / self.sd**2) ** 2))) if self.size else 0.0
+
+
+def _inverse_root(product: Callable[[FloatArray], FloatArray], scale: FloatArray, noise: FloatArray) -> FloatArray:
+    """D⁻¹ A⁻ᐟ² z with A = D⁻¹PD⁻¹ and D = diag(scale), so that the covariance is P⁻¹; Lanczos, all columns at once.
+
+    z's Krylov space V T Vᵀ ≈ A gives A⁻ᐟ²z ≈ |z| V T⁻ᐟ² e₁ (Chow & Saad 2014), with full reorthogonalisation.
+    """
+    size, count = noise.shape
+    steps = min(_KRYLOV, size)
+    at_once = max(1, int(_ROOM // (8 * (steps + 1) * max(size, 1))))
+    if count > at_once:
+        parts = [noise[:, k : k + at_once] for k in range(0, count, at_once)]
+        return np.concatenate([_inverse_root(product, scale, part) for part in parts], axis=1)
+    basis = np.zeros((steps + 1, size, count))
+    diagonal, off = np.zeros((steps, count)), np.zeros((steps, count))
+    length = np.linalg.norm(noise, axis=0)
+    basis[0] = noise / np.maximum(length, 1e-300)
+    before = np.zeros_like(noise)
+    for k in range(steps):
+        moved = product(basis[k] / scale[:, None]) / scale[:, None]
+        diagonal[k] = np.einsum("fd,fd->d", basis[k], moved)
+        for _ in range(2):
+            shares = np.einsum("kfd,fd->kd", basis[: k + 1], moved)
+            moved -= np.einsum("kfd,kd->fd", basis[: k + 1], shares)
+        off[k] = np.linalg.norm(moved, axis=0)
+        basis[k + 1] = moved / np.maximum(off[k], 1e-300)
+        if k % 5 == 4 or k == steps - 1 or (off[k] < 1e-12).all():
+            now = np.einsum("kfd,kd->fd", basis[: k + 1], _root_of_tridiagonal(diagonal[: k + 1], off[:k])) * length
+            if np.abs(now - before).max(initial=0.0) < _DRAWN * max(np.abs(now).max(initial=0.0), 1e-300):
+                break
+            before = now
+    return before / scale[:, None] if size else noise
+
+
+def _root_of_tridiagonal(diagonal: FloatArray, off: FloatArray) -> FloatArray:
+    """T⁻ᐟ² e₁ for every column's tridiagonal T."""
+    out = np.empty_like(diagonal)
+    for d in range(diagonal.shape[1]):
+        values, vectors = linalg.eigh_tridiagonal(diagonal[:, d], off[:, d])
+        if values[0] <= 0.0:
+            raise IndefiniteCurvature(Outcome.INDEFINITE.value)
+        out[:, d] = vectors @ (vectors[0] / np.sqrt(values))
+    return out
+
+
+def _parts_inverse(matrix: Sparse) -> Sparse:
+    """The inverse of a matrix whose connected parts are small: as sparse as they are."""
+    count, part = sparse.csgraph.connected_components(matrix, directed=False)
+    sizes = np.bincount(part, minlength=count)
+    if sizes.max(initial=0) > _PART:
+        raise NotSparse(f"{sizes.max()} parameters share factors directly; a sparse precision takes up to {_PART}")
+    order = np.argsort(part, kind="stable")
+    back = np.argsort(order)
+    inverse = block_inverses(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), matrix[order][:, order])
+    return inverse[back][:, back]
+
+
+def _rows(values: FloatArray, vectors: FloatArray) -> FloatArray:
+    result: FloatArray = values * vectors if vectors.ndim == 1 else values[:, None] * vectors
+    return result
