@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from bayesfield import parallel
 from bayesfield.kernels import tables as kernel
 from bayesfield.model import FactorBlock, RandomField
 from bayesfield.model.field import block_shape
 from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput
 
 Plan = TypeVar("Plan")
+_ROWS = 4096  # of features that one thread fills at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +128,11 @@ def features(graph: Graph, design: Design, codes: IntArray | NDArray[np.int32]) 
     """f(x) of the joint states (N, n): (N, F)."""
     out = np.zeros((len(codes), design.matrix.shape[1]))
     A = design.matrix
-    kernel.sum_features(graph.arrays, A.indptr, A.indices, A.data, codes, out)
+
+    def part(rows: slice) -> None:
+        kernel.sum_features(graph.arrays, A.indptr, A.indices, A.data, codes[rows], out[rows])
+
+    parallel.thread_map(part, [slice(k, k + _ROWS) for k in range(0, len(codes), _ROWS)])
     return out
 
 

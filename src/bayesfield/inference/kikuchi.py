@@ -27,7 +27,10 @@ from bayesfield.types import (
     Status,
 )
 
-Clusters = Literal["loops", "triplets", "mini-buckets", "factors"] | tuple[tuple[int, ...], ...]
+Clusters = Literal["loops", "plaquettes", "triplets", "mini-buckets", "factors"] | tuple[tuple[int, ...], ...]
+
+_NAMES = ("loops", "plaquettes", "triplets", "mini-buckets", "factors")
+_INNER = 3  # sweeps of the convex problem before its tangent is moved
 
 
 class RegionState(NamedTuple):
@@ -44,8 +47,9 @@ class RegionState(NamedTuple):
 class Kikuchi(Options):
     """Approximate inference with clusters as regions: better than Bethe where short loops matter.
 
-    clusters: "loops" of at most ``max_length`` variables (4: the plaquettes of a lattice), "triplets", "mini-buckets"
-    of at most ``max_entries`` table entries, "factors" (Bethe's own regions), or sets of variable numbers.
+    clusters: "loops" of at most ``max_length`` variables, "plaquettes" (loops of at most 4: the squares of a lattice),
+    "triplets", "mini-buckets" of at most ``max_entries`` table entries, "factors" (Bethe's own regions), or sets of
+    variable numbers.
     damping, tolerance, max_sweeps and max_direct are as in Bethe (undamped, messages on nested regions hardly ever
     settle); where they do not settle, the region free energy is minimised by a double loop.
     """
@@ -60,9 +64,9 @@ class Kikuchi(Options):
 
     def __post_init__(self) -> None:
         if isinstance(self.clusters, str):
-            if self.clusters not in ("loops", "triplets", "mini-buckets", "factors"):
-                choice = '"loops", "triplets", "mini-buckets", "factors" or sets of variables'
-                raise InvalidInput(f"clusters are {choice}; got {self.clusters!r}")
+            if self.clusters not in _NAMES:
+                choice = ", ".join(f'"{name}"' for name in _NAMES)
+                raise InvalidInput(f"clusters are {choice} or sets of variables; got {self.clusters!r}")
         else:
             plain = tuple(tuple(int(v) for v in cluster) for cluster in self.clusters)
             object.__setattr__(self, "clusters", plain)
@@ -124,8 +128,8 @@ class Kikuchi(Options):
             found = self.clusters
         elif self.clusters == "loops":
             found = loops(g, self.max_length)
-        elif self.clusters == "triplets":
-            found = loops(g, 3)
+        elif self.clusters in ("plaquettes", "triplets"):
+            found = loops(g, 4 if self.clusters == "plaquettes" else 3)
         elif self.clusters == "mini-buckets":
             found = mini_buckets(g, self.max_entries)
         else:
@@ -138,6 +142,3 @@ class Kikuchi(Options):
         if key not in graph.plans:
             memory.require(self.preview(graph), "Kikuchi inference", "Take smaller clusters, or bf.Bethe().")
         return graph.plan(key, lambda g: region_arrays(g, regions))
-
-
-_INNER = 3  # sweeps of the convex problem before its tangent is moved

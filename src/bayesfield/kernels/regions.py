@@ -245,8 +245,8 @@ def _send_back(
             share = min(1.0, p / rare) if rare > 0.0 else 1.0
             gap = max(gap, abs(change - shift) * share)
             inbox[at + y] = (1.0 - damping) * (change - shift)  # reused for the change of the message
-        else:
-            inbox[at + y] = 0.0
+        else:  # impossible: α must hear of it, if it did not say so itself
+            inbox[at + y] = -np.inf if inbox[at + y] > -np.inf else 0.0
     start = r.outer_ptr[r.slot_outer[slot]]
     for y in range(size):
         outbox[at + y] += inbox[at + y]

@@ -41,31 +41,58 @@ class Blocks(NamedTuple):
     embed: Sparse  # (n_local, n_states): where each stands among all
 
 
+class Moments(NamedTuple):
+    """Covariances within the blocks."""
+
+    features: Sparse  # Σ_a Cov_{b_a}(f_a), (F, F)
+    cross: Sparse  # Cov_{b_a}(f_a, s_a), (F, n_local)
+    members: Sparse  # blockdiag(V_a), (n_local, n_local)
+
+
 class LinearResponse(Response):
-    """C = blockdiag(B) + R Ω⁻¹ Rᵀ, kept as private, slopes and omega.
+    """C = blockdiag(B) + R Ω⁻¹ Rᵀ. private: blockdiag(B), (F, F). slopes: R, (F, n_states). omega: Ω."""
 
-    shared: what Ω has beside the blocks' V⁻¹; slopes: what R has beside theirs.
-    """
-
-    def __init__(self, design: Design, blocks: Blocks, shared: Sparse, slopes: Sparse | None = None) -> None:
+    def __init__(self, design: Design, private: Sparse, slopes: Sparse, omega: Sparse) -> None:
         super().__init__(design)
-        weighted = blocks.features @ sparse.diags_array(blocks.beliefs)
-        means = weighted @ blocks.owner  # (F, blocks): E[f] by block
-        member_weighted = sparse.diags_array(blocks.beliefs) @ blocks.members
-        member_means = blocks.owner.T @ member_weighted  # (blocks, n_local)
-        cross = weighted @ blocks.members - means @ member_means  # Cov(f_a, s_a), (F, n_local)
-        covariance = blocks.members.T @ member_weighted - member_means.T @ member_means
-        inverse = block_inverses(blocks.local_ptr, covariance)  # blockdiag(V_a⁻¹)
-        own = cross @ inverse  # R by block
-        self.private = (weighted @ blocks.features.T - means @ means.T - own @ cross.T).tocsr()  # blockdiag(B)
-        reach = own @ blocks.embed
-        self.slopes = (reach if slopes is None else reach + slopes).tocsr()  # R, (F, n_states)
-        self.omega = (blocks.embed.T @ inverse @ blocks.embed + shared).tocsc()
-        self._solve_omega = factorise(self.omega)
+        self.private, self.slopes, self.omega = private, slopes, omega
+        self._solve_omega = factorise(omega)
 
     def product(self, vectors: FloatArray) -> FloatArray:
         result: FloatArray = self.private @ vectors + self.slopes @ self._solve_omega(self.slopes.T @ vectors)
         return result
+
+
+def moments(blocks: Blocks) -> Moments:
+    weighted = blocks.features @ sparse.diags_array(blocks.beliefs)
+    means = weighted @ blocks.owner  # (F, blocks): E[f] by block
+    member_weighted = sparse.diags_array(blocks.beliefs) @ blocks.members
+    member_means = blocks.owner.T @ member_weighted  # (blocks, n_local)
+    return Moments(
+        weighted @ blocks.features.T - means @ means.T,
+        weighted @ blocks.members - means @ member_means,
+        blocks.members.T @ member_weighted - member_means.T @ member_means,
+    )
+
+
+def assemble(
+    design: Design,
+    blocks: Blocks,
+    m: Moments,
+    inverse: Sparse,
+    shared: Sparse,
+    slopes: Sparse | None = None,
+    basis: Sparse | None = None,
+) -> LinearResponse:
+    """inverse: blockdiag(V_a⁻¹). shared: what Ω has beside it; slopes: what R has beside the blocks'.
+
+    basis: columns that span the changes of the shared indicators' means which can occur; by default all can.
+    """
+    own = m.cross @ inverse  # R by block
+    reach = own @ blocks.embed if slopes is None else own @ blocks.embed + slopes
+    omega = blocks.embed.T @ inverse @ blocks.embed + shared
+    if basis is not None:
+        reach, omega = reach @ basis, basis.T @ omega @ basis
+    return LinearResponse(design, (m.features - own @ m.cross.T).tocsr(), reach.tocsr(), omega.tocsc())
 
 
 def bethe_response(graph: Graph, design: Design, beliefs: FloatArray) -> LinearResponse:
@@ -75,7 +102,9 @@ def bethe_response(graph: Graph, design: Design, beliefs: FloatArray) -> LinearR
     q, b = beliefs[:n_node], beliefs[n_node:]
     s = indicators(g, q)
     blocks = Blocks(design.transpose[:, n_node:], b, s.factor_tables, s.members, s.local_ptr, s.embed)
-    return LinearResponse(design, blocks, _variables_share(g, s, q), design.transpose[:, :n_node] @ s.nodes)
+    m = moments(blocks)
+    inverse = block_inverses(s.local_ptr, m.members)
+    return assemble(design, blocks, m, inverse, _variables_share(g, s, q), design.transpose[:, :n_node] @ s.nodes)
 
 
 def block_inverses(local_ptr: IntArray, covariance: Sparse) -> Sparse:
@@ -98,7 +127,10 @@ def block_inverses(local_ptr: IntArray, covariance: Sparse) -> Sparse:
 
 def _inverses(blocks: FloatArray) -> FloatArray:
     """Inverses of covariance matrices, scaled to correlations first; refuses singular ones."""
-    scale = 1.0 / np.sqrt(np.einsum("kii->ki", blocks))
+    variances = np.einsum("kii->ki", blocks)
+    if not (variances > 0.0).all():
+        raise SingularFactor
+    scale = 1.0 / np.sqrt(variances)
     correlation = blocks * scale[:, :, None] * scale[:, None, :]
     try:
         pivots = np.einsum("kii->ki", np.linalg.cholesky(correlation)) ** 2

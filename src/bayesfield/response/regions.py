@@ -13,9 +13,10 @@ from scipy import sparse
 
 from bayesfield.graph import Design, Graph
 from bayesfield.kernels.regions import RegionArrays
+from bayesfield.response.constrained import free_basis, generalised_inverses
 from bayesfield.response.indicators import Sparse
-from bayesfield.response.linear import Blocks, LinearResponse, SingularFactor, block_inverses
-from bayesfield.types import FloatArray, GraphArrays, IndefiniteCurvature, IntArray, Region, RegionGraph
+from bayesfield.response.linear import Blocks, LinearResponse, SingularFactor, assemble, block_inverses, moments
+from bayesfield.types import FloatArray, GraphArrays, IntArray, Region, RegionGraph
 
 _IMPOSSIBLE = 1e-13
 States = tuple[tuple[int, ...], ...]  # of each variable
@@ -46,16 +47,19 @@ def region_response(
     expand = sparse.csr_array(
         (np.ones(len(arrays.term)), arrays.term, arrays.term_ptr), shape=(len(outer), design.matrix.shape[0])
     )
-    pieces = s.inner._replace(beliefs=inner)
+    pieces = s.inner._replace(beliefs=inner, features=sparse.csr_array((0, len(inner))))
+    blocks = s.outer._replace(beliefs=outer, features=design.transpose @ expand.T)
+    m, within = moments(blocks), moments(pieces).members
+    weights = sparse.diags_array(s.weights)
     try:
-        shared = pieces.embed.T @ sparse.diags_array(s.weights) @ _inverse(pieces) @ pieces.embed
-        blocks = s.outer._replace(beliefs=outer, features=design.transpose @ expand.T)
-        return LinearResponse(design, blocks, shared)
+        inverse, inner_inverse = block_inverses(blocks.local_ptr, m.members), block_inverses(pieces.local_ptr, within)
+        basis = None
     except SingularFactor:
-        raise IndefiniteCurvature(
-            "the regions hold combinations of states of probability zero, which linear response on regions cannot take "
-            "yet; use bf.Bethe() or bf.Exact() for the curvature"
-        ) from None
+        inverse, null = generalised_inverses(blocks.local_ptr, m.members)
+        inner_inverse, inner_null = generalised_inverses(pieces.local_ptr, within)
+        basis = free_basis(sparse.hstack([blocks.embed.T @ null, pieces.embed.T @ inner_null]))
+    shared = pieces.embed.T @ weights @ inner_inverse @ pieces.embed
+    return assemble(design, blocks, m, inverse, shared, basis=basis)
 
 
 def _indicators(g: GraphArrays, regions: RegionGraph, states: States) -> RegionIndicators:
@@ -63,12 +67,6 @@ def _indicators(g: GraphArrays, regions: RegionGraph, states: States) -> RegionI
     inner = _blocks(g, regions.inner, coordinate, states)
     weights = np.repeat(np.array(regions.counting, dtype=np.float64), np.diff(inner.local_ptr))
     return RegionIndicators(_blocks(g, regions.outer, coordinate, states), inner, weights)
-
-
-def _inverse(pieces: Blocks) -> Sparse:
-    weighted = sparse.diags_array(pieces.beliefs) @ pieces.members
-    means = pieces.owner.T @ weighted
-    return block_inverses(pieces.local_ptr, pieces.members.T @ weighted - means.T @ means)
 
 
 def _free_states(g: GraphArrays, q: FloatArray) -> States:
