@@ -3,6 +3,7 @@
 import csv
 import itertools
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -73,6 +74,38 @@ def test_linear_response_on_random_fields(example, clusters):
     wanted = finite_differences_with(engine, field, parameters)
     np.testing.assert_allclose(got, wanted, rtol=0, atol=10 * FINITE_DIFFERENCE)
     assert np.linalg.eigvalsh(got)[0] > -FIXED_POINT
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_hard_constraints_inside_shared_regions(seed):
+    """3×3 with forbidden pairs of states, some of them on edges that plaquettes share: response and messages."""
+    rng = np.random.default_rng(seed)
+    K = 2 + seed % 2
+    names = [f"x{i}" for i in range(9)]
+    edges = [(i, i + 1) for i in range(9) if i % 3 < 2] + [(i, i + 3) for i in range(6)]
+    factors = [bf.Factor(names[i], {f"h{i}": np.eye(K)[1]}) for i in range(9)]
+    for k, (i, j) in enumerate(edges):
+        table = np.where(rng.random((K, K)) < 0.15, -np.inf, 0.0)
+        factors.append(bf.Factor((names[i], names[j]), {f"w{k}": np.eye(K)}, table))
+    field = bf.RandomField(dict.fromkeys(names, K), factors)
+    parameters = 0.4 * rng.normal(size=field.n_parameters)
+    engine = bf.Kikuchi(clusters="plaquettes", tolerance=1e-13)
+    beliefs, exact = (bf.infer(field, parameters, e) for e in (engine, bf.Exact()))
+    assert beliefs.status.converged
+    assert np.abs(beliefs.mean - exact.mean).max() < 0.02
+    got = bf.covariance(field, parameters, engine)
+    np.testing.assert_allclose(got, finite_differences_with(engine, field, parameters), atol=FINITE_DIFFERENCE)
+
+
+def test_short_loops_are_the_chordless_ones():
+    """Against networkx, on random graphs."""
+    rng = np.random.default_rng(0)
+    for n, p in itertools.product((6, 12), (0.2, 0.4, 0.7)):
+        network = nx.gnp_random_graph(n, p, seed=int(rng.integers(1000)))
+        g = compiled(bf.pairwise(n, list(network.edges))).graph.arrays
+        for length in (3, 4, 5):
+            wanted = sorted(tuple(sorted(c)) for c in nx.chordless_cycles(network, length_bound=length))
+            assert sorted(loops(g, length)) == wanted
 
 
 def test_grid_regions():

@@ -9,7 +9,9 @@ import pytest
 import bayesfield as bf
 from bayesfield import parallel
 from bayesfield.graph import compiled
-from bayesfield.kernels import gibbs
+from bayesfield.inference import chains
+from bayesfield.inference.sampled import monte_carlo_error
+from bayesfield.kernels import gibbs, gibbs_pairs
 from bayesfield.learning import mrf_objective, pseudo_likelihood_map
 
 from awkward import CASES
@@ -28,6 +30,104 @@ def test_means_are_within_their_own_error(case):
     error = batches.std(axis=0, ddof=1) / np.sqrt(len(batches))
     gap = np.abs(beliefs.marginals.tables - exact.marginals.tables)
     assert (gap <= 8 * error + 2e-3).all()  # eight batches: t with 7 degrees of freedom; one in 10,000 at 8
+
+
+def test_errors_and_effective_samples_are_told():
+    """Means within their errors; without couplings Rao-Blackwellised means of single variables have none at all."""
+    field = bf.grid(3, 3)
+    parameters = 0.3 * np.random.default_rng(0).normal(size=21)
+    beliefs = bf.infer(field, parameters, FEW)
+    exact = bf.infer(field, parameters, bf.Exact()).mean
+    assert (np.abs(beliefs.mean - exact) < 6 * beliefs.error).all()  # 15 degrees of freedom, 21 of them: 1 in 2,000
+    variance = np.diag(bf.covariance(field, parameters, bf.Exact()))
+    np.testing.assert_allclose(beliefs.effective_samples, variance / beliefs.error**2, rtol=0.1)
+    assert beliefs.effective_samples.min() > 2000 * 2
+    assert bf.infer(field, parameters).error is None
+    lonely = bf.infer(field, np.concatenate([parameters[:9], np.zeros(12)]), FEW)
+    assert lonely.error[:9].max() < 1e-12
+
+
+def test_vector_and_table_kernels_sample_the_same_field():
+    """The same binary field through both kernels (a state that is forbidden by −10⁶ or so leaves the general one)."""
+    field = bf.pairwise(7, itertools.combinations(range(7), 2), states=(-1, 1))
+    parameters = 0.3 * np.random.default_rng(1).normal(size=field.n_parameters)
+    known = compiled(field)
+    g, theta = known.graph.arrays, known.design.potentials(parameters)
+    states, seeds = chains.fresh(g, 4096, 0)
+    thetas = np.broadcast_to(theta, (16, len(theta)))
+    chains.run(known.graph, thetas, states, seeds, 50, count=False)
+    fast = chains.normalised(g, chains.run(known.graph, thetas, states.copy(), seeds.copy(), 20))
+    sums = np.zeros((16, len(theta)))
+    for b in range(16):
+        rows = slice(256 * b, 256 * (b + 1))
+        gibbs.sweep_chains(g, theta, states[rows], seeds[rows], 20, sums[b])
+    slow = chains.normalised(g, sums)
+    gap = np.abs(fast.mean(0) - slow.mean(0))
+    error = np.hypot(monte_carlo_error(fast), monte_carlo_error(slow))
+    assert (gap < 6 * error).all()
+    assert error.max() < 0.01
+
+
+def test_colours_on_a_large_lattice():
+    """Few chains on a large field move colour by colour. A strip of width 1 has known correlations: tanh w."""
+    field = bf.chain(20_000)
+    assert len(set(gibbs_pairs.colours(compiled(field).graph.arrays))) == 2
+    w = 0.5
+    parameters = np.concatenate([np.zeros(20_000), np.full(19_999, w)])
+    beliefs = bf.infer(field, parameters, bf.Sampled(chains=8, burn_in=100, sweeps=100))
+    pairs = beliefs.mean[20_000:]
+    assert pairs.mean() == pytest.approx(np.tanh(w), abs=0.002)  # 1.6 million Rao-Blackwellised pairs: 5 errors
+    assert np.abs(beliefs.mean[:20_000].mean()) < 0.01
+    again = bf.infer(field, parameters, bf.Sampled(chains=8, burn_in=100, sweeps=100))
+    np.testing.assert_array_equal(again.mean, beliefs.mean)
+
+
+def test_logistic_and_uniform_lanes():
+    lane = gibbs_pairs._lane()
+    lane.odds[:] = np.linspace(-40, 40, 64)
+    lane.odds[[0, -1]] = -1e5, 1e5
+    gibbs_pairs._logistic(lane)
+    np.testing.assert_allclose(lane.p[1:-1], 1 / (1 + np.exp(-lane.odds[1:-1])), rtol=1e-13)
+    np.testing.assert_allclose(lane.p[[0, -1]], [0, 1], atol=1e-300)
+    seeds = parallel.chain_seeds(1, 64)
+    lane.low[:], lane.high[:] = seeds[:, 0], seeds[:, 1]
+    one_by_one = [gibbs._uniform(seed) for seed in seeds.copy()]
+    gibbs_pairs._uniforms(lane)
+    np.testing.assert_allclose(lane.real, one_by_one, atol=2.0**-51)
+
+
+def test_shrinkage_takes_what_helps():
+    """Few samples on a sparse field: linear response is better, and is taken; on a dense one it is not."""
+    sparse = bf.chain(30)
+    dense = bf.pairwise(8, itertools.combinations(range(8), 2), states=(-1, 1))
+    for field, scale, low, high in (sparse, 0.3, 0.5, 1.0), (dense, 0.2, 0.0, 0.3):
+        parameters = np.full(field.n_parameters, scale)
+        known = compiled(field)
+        theta = known.design.potentials(parameters)
+        few = bf.Sampled(chains=256, sweeps=20, snapshots=2)
+        chains_there = few.infer(known.graph, theta)
+        response = few.response(known.graph, known.design, theta, chains_there)
+        assert low <= response.weight <= high
+        exact = bf.covariance(field, parameters, bf.Exact())
+        bare = bf.Sampled(chains=256, sweeps=20, snapshots=2, shrink=False)
+        plain = bare.response(known.graph, known.design, theta, chains_there)
+        assert plain.weight == 0.0
+        errors = [np.linalg.norm(r.covariance() - exact) for r in (response, plain)]
+        assert errors[0] <= 1.02 * errors[1]
+        np.testing.assert_allclose(response.product(np.eye(response.size)), response.covariance(), atol=1e-12)
+        np.testing.assert_allclose(response.diagonal(), np.diag(response.covariance()), atol=1e-12)
+
+
+def test_draws_by_gibbs():
+    """Means of 20,000 draws within 5 standard errors of the exact ones; seeded."""
+    field = bf.potts(6, itertools.combinations(range(6), 2), states=("no", "maybe", "yes"))
+    parameters = 0.3 * np.random.default_rng(0).normal(size=field.n_parameters)
+    X = bf.sample(field, parameters, 20_000, 1, engine=bf.Sampled())
+    exact = bf.infer(field, parameters, bf.Exact()).mean
+    error = np.sqrt(np.diag(bf.covariance(field, parameters, bf.Exact())) / 20_000)
+    assert (np.abs(field.features(X).mean(0) - exact) < 5 * error).all()
+    assert (bf.sample(field, parameters, 20_000, 1, engine=bf.Sampled()) == X).all()
+    assert bf.sample(field, parameters, 0, engine=bf.Sampled()).shape == (0, 6)
 
 
 def test_covariance_is_near_the_exact_one():
@@ -148,6 +248,37 @@ def test_symptom_network(data):
     objective = mrf_objective(field, items, bf.Normal(variance=1.0), bf.Exact())
     rough = pseudo_likelihood_map(objective.field, objective.codes, objective.precision, objective.location)
     assert np.sqrt(np.mean(((rough - exact.mode) / exact.sd) ** 2)) == pytest.approx(0.30, abs=0.02)
+
+
+def test_auto_ends_in_sampling_where_nothing_else_is_right(data):
+    """Depression and compulsion items, binarised at the median: 26 variables, complete graph, out of exact reach."""
+    raw = pd.read_csv(data / "questionnaires" / "rogers_ocd_depression.csv")
+    field = bf.pairwise(26, itertools.combinations(range(26), 2), states=(0, 1), names=list(raw.columns))
+    posterior = bf.fit(field, (raw > raw.median()).astype(int), bf.Normal(variance=1.0))
+    record = posterior.record
+    assert record.engine.startswith("Sampled")
+    assert record.check.passed
+    assert [word in text for word, text in zip(("Bethe was chosen", "check", "sampling"), record.choice, strict=True)]
+    assert "sampling took over" in str(record)
+    assert record.correction.kind == "variational"
+    assert posterior.check(5).passed
+
+
+def test_auto_stops_where_the_check_passes():
+    """A long narrow strip is exact; a 20×20 lattice is left to Kikuchi; weak dense couplings to Bethe."""
+    rng = np.random.default_rng(0)
+    lattice = bf.grid(20, 20)
+    dense = bf.pairwise(26, itertools.combinations(range(26), 2), states=(0, 1))
+    for field, scale, engine in (lattice, 0.2, "Kikuchi"), (dense, 0.05, "Bethe"):
+        X = bf.sample(field, scale * rng.normal(size=field.n_parameters), 200, rng, engine=bf.Sampled())
+        record = bf.fit(field, X, bf.Normal(variance=0.05), correction="none").record
+        assert record.engine.startswith(engine)
+        assert record.check.passed
+        assert len(record.choice) == 2
+    strip = bf.fit(bf.chain(50), bf.sample(bf.chain(50), np.full(99, 0.2), 100, 0), correction="none").record
+    assert strip.engine.startswith("Exact")
+    assert strip.check is None
+    assert len(strip.choice) == 1
 
 
 def test_bad_options_are_refused():

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -51,13 +50,14 @@ class Kikuchi(Options):
     "triplets", "mini-buckets" of at most ``max_entries`` table entries, "factors" (Bethe's own regions), or sets of
     variable numbers.
     damping, tolerance, max_sweeps and max_direct are as in Bethe (undamped, messages on nested regions hardly ever
-    settle); where they do not settle, the region free energy is minimised by a double loop.
+    settle); where they do not settle, they are tried once more with half of what the damping leaves, and then the
+    region free energy is minimised by a double loop.
     """
 
     clusters: Clusters = "loops"
     max_length: int = 4
     max_entries: int = 4096
-    damping: float = 0.3
+    damping: float = 0.4
     tolerance: float = 1e-12
     max_sweeps: int = 300
     max_direct: int = 20_000
@@ -84,21 +84,21 @@ class Kikuchi(Options):
     def infer(self, graph: Graph, theta: FloatArray, start: RegionState | None = None) -> Marginals:
         r, regions = self._arrays(graph), self.regions(graph)
         outbox = np.zeros(r.message_ptr[-1]) if start is None else start.outbox.copy()
-        history = np.zeros(self.max_sweeps)
-        run = partial(kernel.run_regions, r, theta, outbox)
-        sweeps, residual = run(False, 1, self.damping, self.tolerance, history)
-        history, outcome = history[:sweeps], Outcome.CONVERGED
-        if not residual <= self.tolerance and self.max_direct:
-            outbox[:] = 0.0
-            descent = np.zeros(self.max_direct)
-            sweeps, residual = run(True, _INNER, 0.0, self.tolerance, descent)
-            history, outcome = np.concatenate([history, descent[:sweeps]]), Outcome.MINIMISED
+        history, residual, outcome = np.empty(0), np.inf, Outcome.NOT_CONVERGED
+        for k, (descend, inner_sweeps, damping, budget) in enumerate(self._attempts()):
+            if k:
+                outbox[:] = 0.0
+            passed = np.zeros(budget)
+            sweeps, residual = kernel.run_regions(
+                r, theta, outbox, descend, inner_sweeps, damping, self.tolerance, passed
+            )
+            history = np.concatenate([history, passed[:sweeps]])
+            if residual <= self.tolerance:
+                outcome = Outcome.MINIMISED if descend else Outcome.CONVERGED
+                break
         outer, inner, log_z = kernel.region_beliefs(r, theta, outbox)
-        detail = ""
-        if not residual <= self.tolerance:
-            outcome = Outcome.NOT_CONVERGED
-            if not np.isfinite(residual):
-                detail = "the messages ran away: these clusters do not suit couplings so strong; take others"
+        runaway = outcome is Outcome.NOT_CONVERGED and not np.isfinite(residual)
+        detail = "the messages ran away: these clusters do not suit couplings so strong; take others" if runaway else ""
         if log_z == -np.inf:
             return Marginals(-np.inf, np.full(graph.n_entries, np.nan), Status(Outcome.IMPOSSIBLE))
         tables = np.bincount(r.term, weights=np.repeat(outer, np.diff(r.term_ptr)), minlength=graph.n_entries).astype(
@@ -106,6 +106,11 @@ class Kikuchi(Options):
         )
         status = Status(outcome, len(history), float(residual), detail, history)
         return Marginals(float(log_z), tables, status, RegionState(r, regions, outbox, outer, inner))
+
+    def _attempts(self) -> list[tuple[bool, int, float, int]]:
+        """What is tried in turn: descent or messages, sweeps between tangents, damping, most sweeps."""
+        messages = [(False, 1, damping, self.max_sweeps) for damping in (self.damping, 0.5 + 0.5 * self.damping)]
+        return messages + [(True, _INNER, 0.0, self.max_direct)] * (self.max_direct > 0)
 
     def response(self, graph: Graph, design: Design, theta: FloatArray, marginals: Marginals) -> Response:
         state: RegionState = marginals.state

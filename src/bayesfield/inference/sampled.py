@@ -42,8 +42,8 @@ class Sampled(Options):
 
     chains: int = 4096
     burn_in: int = 50
-    sweeps: int = 20
-    snapshots: int = 4
+    sweeps: int = 50
+    snapshots: int = 10
     shrink: bool = True
     error: float = 0.05
     seed: int = 0
@@ -89,7 +89,7 @@ class Sampled(Options):
 
     def response(self, graph: Graph, design: Design, theta: FloatArray, marginals: Marginals) -> SampleResponse:
         chains: Chains = marginals.state
-        target = self._target(graph, design, theta) if self.shrink else None
+        target = self.target(graph, design, theta)
         return SampleResponse(graph, design, chains.states, len(chains.batch_means), True, target)
 
     def maximise(self, graph: Graph, theta: FloatArray) -> tuple[IntArray, Status]:
@@ -100,9 +100,9 @@ class Sampled(Options):
     def _batches(self) -> int:
         return min(_BATCHES, self.chains)
 
-    def _target(self, graph: Graph, design: Design, theta: FloatArray) -> FloatArray | None:
-        """The Bethe covariance, if messages settle and it is one."""
-        if design.matrix.shape[1] > _SHRINKABLE:
+    def target(self, graph: Graph, design: Design, theta: FloatArray) -> FloatArray | None:
+        """What covariances are shrunk towards: Bethe's, if wanted, if messages settle, and if it is one."""
+        if not self.shrink or design.matrix.shape[1] > _SHRINKABLE:
             return None
         beliefs = _TARGET.infer(graph, theta)
         if not beliefs.status.converged:

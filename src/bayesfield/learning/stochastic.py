@@ -12,6 +12,7 @@ from scipy import linalg
 from bayesfield.inference import Sampled
 from bayesfield.learning.objective import Objective, Point
 from bayesfield.learning.optimise import Iteration, Optimum, Watch
+from bayesfield.response.sampled import shrinkage
 from bayesfield.types import FloatArray, IndefiniteCurvature, Outcome, Status
 
 _APPROACH = 3  # steps before iterates are averaged
@@ -32,7 +33,8 @@ def sampled_newton(
         raise TypeError("sampled_newton needs an objective with the Sampled engine")
     here, chains = start.copy(), None
     iterates: list[FloatArray] = []
-    precisions: list[FloatArray] = []
+    covariances: list[FloatArray] = []
+    noises: list[FloatArray] = []
     log: list[Iteration] = []
     error = np.full(len(start), np.inf)
     converged = False
@@ -41,7 +43,8 @@ def sampled_newton(
         marginals = engine.infer(objective.field.graph, theta, chains)
         chains = marginals.state
         point = objective.point(here, theta, marginals)
-        precision = objective.curvature(point)
+        response = engine.response(objective.field.graph, objective.field.design, theta, marginals)
+        precision = objective.with_prior(response.covariance())
         step, sd = _step(precision, point.gradient)
         here = here - step
         log.append(_iteration(len(log), point, step, sd))
@@ -49,19 +52,32 @@ def sampled_newton(
             watch(log[-1])
         if len(log) > _APPROACH:
             iterates.append(here)
-            precisions.append(precision)
+            covariances.append(response.bare())
+            noises.append(response.noise() if engine.shrink else covariances[-1])
         if len(iterates) >= _FEWEST:
             error = np.std(iterates, axis=0, ddof=1) / np.sqrt(len(iterates)) / sd
             converged = bool(np.sqrt(np.mean(error**2)) < engine.error)
     mean = np.mean(iterates, axis=0) if iterates else here
-    average = np.mean(precisions, axis=0) if precisions else precision
     theta = objective.field.design.potentials(mean)
+    average = _average(objective, engine, theta, covariances, noises) if covariances else precision
     final = engine.infer(objective.field.graph, theta, chains)
     point = objective.point(mean, theta, final)
     outcome = Outcome.OPTIMUM if converged else Outcome.NO_OPTIMUM
     residual = float(np.sqrt(np.mean(error**2))) if len(error) else 0.0
     status = Status(outcome, len(log), residual, "the residual is the Monte-Carlo error in posterior sd")
     return Optimum(point, replace(status, history=np.array([i.distance for i in log])), tuple(log)), average, error
+
+
+def _average(
+    objective: Objective, engine: Sampled, theta: FloatArray, covariances: list[FloatArray], noises: list[FloatArray]
+) -> FloatArray:
+    """P from the mean of the iterates' sample covariances, shrunk once, by what noise is left in the mean."""
+    mean: FloatArray = np.mean(covariances, axis=0)
+    target = engine.target(objective.field.graph, objective.field.design, theta)
+    if target is not None:
+        weight = shrinkage(mean, np.mean(noises, axis=0) / len(noises), target)
+        mean = (1.0 - weight) * mean + weight * target
+    return objective.with_prior(mean)
 
 
 def enough_chains(engine: Sampled, cases: int) -> Sampled:

@@ -1,7 +1,8 @@
 """The covariance of the features over sampled states, shrunk towards another estimate where there is one.
 
-Ledoit & Wolf (2004): of all (1 − α) S + α T the one nearest to the truth has α = Σ Var(S_ij) / Σ E(S_ij − T_ij)²; the
-variances are told by the batches. A target that is far off (Bethe on a dense field) gets no weight by itself.
+Ledoit & Wolf (2004): of all (1 − α) S + α T the one nearest to the truth has α = Σ Var(S_ij) / Σ E(S_ij − T_ij)², the
+variances told by the batches, in units of the target's standard deviations. A target that is far off gets no weight;
+one that is off in a few places only gets no more than lets their noise explain the move.
 """
 
 import itertools
@@ -13,6 +14,8 @@ from bayesfield import memory
 from bayesfield.graph import Design, Graph, features
 from bayesfield.response.base import Response
 from bayesfield.types import Cost, FloatArray
+
+_ASTRAY = 4.0  # standard errors by which shrinkage may move an entry
 
 
 class SampleResponse(Response):
@@ -48,7 +51,7 @@ class SampleResponse(Response):
                 self.features[part] -= self.features[part].mean(axis=0)
             self._scale = 1.0 / max(len(self.features) - batches * snapshots, 1)
         self._target = target
-        self.weight = 0.0 if target is None else self._shrinkage(target)
+        self.weight = 0.0 if target is None else shrinkage(self.bare(), self.noise(), target)
 
     def product(self, vectors: FloatArray) -> FloatArray:
         result: FloatArray = self.features.T @ (self.features @ vectors) * self._scale
@@ -57,7 +60,7 @@ class SampleResponse(Response):
         return result
 
     def covariance(self) -> FloatArray:
-        result: FloatArray = self.features.T @ self.features * self._scale
+        result = self.bare()
         if self.weight and self._target is not None:
             result = (1.0 - self.weight) * result + self.weight * self._target
         return result
@@ -68,12 +71,27 @@ class SampleResponse(Response):
             own = (1.0 - self.weight) * own + self.weight * np.diag(self._target)
         return own
 
-    def _shrinkage(self, target: FloatArray) -> float:
-        own = self.features.T @ self.features * self._scale
-        count, noise = len(self._parts), 0.0
+    def noise(self) -> FloatArray:
+        """Variance of every entry of the sample covariance, (F, F), from its scatter over batches."""
+        own, total = self.bare(), np.zeros((self.size, self.size))
         for part in self._parts:
             rows = self.features[part]
-            noise += float(np.sum((rows.T @ rows / max(len(rows) - 1, 1) - own) ** 2))
-        noise /= count * max(count - 1, 1)
-        distance = float(np.sum((own - target) ** 2))
-        return min(1.0, noise / distance) if distance > 0.0 else 1.0
+            total += (rows.T @ rows / max(len(rows) - 1, 1) - own) ** 2
+        return total / (len(self._parts) * max(len(self._parts) - 1, 1))
+
+    def bare(self) -> FloatArray:
+        """The sample covariance itself, (F, F)."""
+        result: FloatArray = self.features.T @ self.features * self._scale
+        return result
+
+
+def shrinkage(mean: FloatArray, noise: FloatArray, target: FloatArray) -> float:
+    """α for a sample covariance with entrywise variances ``noise``: never so much that an entry moves beyond it."""
+    unit = 1.0 / np.sqrt(np.maximum(np.diag(target), 1e-300))  # rare features count like the others
+    scale = unit[:, None] * unit
+    distance = float(np.sum(((mean - target) * scale) ** 2))
+    if distance == 0.0:
+        return 1.0
+    best = float(np.sum(noise * scale**2)) / distance
+    astray = float(np.max(np.abs(mean - target) / np.sqrt(np.maximum(noise, 1e-300))))
+    return min(1.0, best, _ASTRAY / astray)

@@ -1,0 +1,104 @@
+"""The posterior precision in its three forms: same answers as the dense one."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import linalg
+
+import bayesfield as bf
+from bayesfield.learning import Objective, mrf_objective
+from bayesfield.learning.precision import DensePrecision, MatrixFree, NotSparse, SparsePrecision
+
+
+def problem(engine, form, prior=None):
+    field = bf.grid(4, 5)
+    rng = np.random.default_rng(0)
+    X = bf.sample(field, 0.4 * rng.normal(size=field.n_parameters), 200, rng)
+    objective = mrf_objective(field, X, prior or bf.Normal(variance=0.5), engine)
+    objective = Objective(**{**objective.__dict__, "form": form})
+    return objective.posterior_precision(objective.at(0.2 * rng.normal(size=field.n_parameters)))
+
+
+FORMS = [("bethe", "sparse"), ("kikuchi", "sparse"), ("bethe", "matrix-free"), ("exact", "matrix-free")]
+
+
+@pytest.mark.parametrize(("engine", "form"), FORMS)
+def test_forms_agree(engine, form):
+    engine = {"bethe": bf.Bethe(), "kikuchi": bf.Kikuchi(), "exact": bf.Exact()}[engine]
+    dense, other = problem(engine, "dense"), problem(engine, form)
+    assert isinstance(dense, DensePrecision)
+    assert isinstance(other, SparsePrecision if form == "sparse" else MatrixFree)
+    rng = np.random.default_rng(1)
+    vectors = rng.normal(size=(dense.size, 3))
+    scale = np.abs(dense.matrix()).max()
+    np.testing.assert_allclose(other.matrix(), dense.matrix(), atol=1e-10 * scale)
+    np.testing.assert_allclose(other.solve(vectors), dense.solve(vectors), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(other.solve(vectors[:, 0]), dense.solve(vectors[:, 0]), rtol=1e-6, atol=1e-9)
+    if form == "sparse":
+        np.testing.assert_allclose(other.sd, dense.sd, rtol=1e-9)
+        assert other.sd_error == 0.0
+    else:  # probed: within 4 of its own standard errors, all but one parameter in a hundred or so
+        gap = np.abs(other.sd / dense.sd - 1)
+        assert 0.0 < other.sd_error < 0.1
+        assert np.mean(gap > 4 * other.sd_error) < 0.05
+
+
+@pytest.mark.parametrize(("engine", "form"), FORMS[:3])
+def test_draws_have_the_right_covariance(engine, form):
+    """P⁻ᐟ² is a square root: applied to all unit vectors it gives P⁻¹ itself, with no sampling error."""
+    engine = {"bethe": bf.Bethe(), "kikuchi": bf.Kikuchi()}[engine]
+    dense, other = problem(engine, "dense"), problem(engine, form)
+    for precision in (dense, other):
+        root = precision.draws(np.eye(dense.size))
+        np.testing.assert_allclose(root @ root.T, linalg.inv(dense.matrix()), atol=1e-5 * dense.sd.max() ** 2)
+
+
+def test_a_mean_over_points_is_preconditioned_by_one():
+    field = bf.grid(4, 4)
+    rng = np.random.default_rng(0)
+    X = bf.sample(field, 0.4 * rng.normal(size=field.n_parameters), 100, rng)
+    objective = mrf_objective(field, X, bf.Normal(variance=0.5), bf.Kikuchi())
+    found = {}
+    for form in ("dense", "sparse"):
+        mean = Objective(**{**objective.__dict__, "form": form}).mean_precision()
+        for seed in range(3):
+            mean.add([objective.at(0.3 * np.random.default_rng(seed).normal(size=40))])
+        found[form] = mean.precision()
+    assert isinstance(found["sparse"].near, SparsePrecision)
+    right = rng.normal(size=40)
+    np.testing.assert_allclose(found["sparse"].solve(right), found["dense"].solve(right), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(found["sparse"].sd, found["dense"].sd, rtol=0.15)
+    assert found["sparse"].sd_error < 0.04
+
+
+def test_full_priors_and_exact_engines_are_not_sparse():
+    full = bf.Normal(covariance=np.eye(51) + 0.1)
+    with pytest.raises(NotSparse, match="diagonal prior"):
+        problem(bf.Bethe(), "sparse", full)
+    with pytest.raises(NotSparse, match="linear response"):
+        problem(bf.Exact(), "sparse")
+    vectors = np.random.default_rng(0).normal(size=(51, 2))
+    dense, free = (problem(bf.Bethe(), form, full) for form in ("dense", "matrix-free"))
+    np.testing.assert_allclose(free.solve(vectors), dense.solve(vectors), rtol=1e-6, atol=1e-9)
+
+
+def test_large_fits_are_sparse_by_themselves():
+    """2,296 parameters: same posterior as dense."""
+    field = bf.grid(28, 28)
+    rng = np.random.default_rng(0)
+    X = bf.sample(field, 0.3 * rng.normal(size=field.n_parameters), 300, rng, engine=bf.Sampled())
+    sparse, dense = (bf.fit(field, X, engine="bethe", form=form) for form in ("auto", "dense"))
+    assert (sparse.record.form, dense.record.form) == ("sparse", "dense")
+    np.testing.assert_allclose(sparse.mean, dense.mean, atol=1e-6)
+    np.testing.assert_allclose(sparse.sd, dense.sd, rtol=1e-6)
+    assert sparse.sample(3, 0).shape == (3, field.n_parameters)
+
+
+def test_many_parameters_on_one_factor_are_matrix_free():
+    shape = (16, 16)
+    features = {f"w{a},{b}": np.eye(256)[16 * a + b].reshape(shape) for a, b in itertools.product(range(16), repeat=2)}
+    field = bf.RandomField({"a": 16, "b": 16}, [bf.Factor(("a", "b"), features)])
+    X = np.random.default_rng(0).integers(0, 16, size=(50, 2))
+    with pytest.raises(bf.InvalidInput, match="share factors directly"):
+        bf.fit(field, X, engine="bethe", form="sparse")
