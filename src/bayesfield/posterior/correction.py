@@ -27,6 +27,7 @@ class CorrectionRecord:
     the mean, in Laplace standard deviations: how non-Gaussian the posterior looked. sd_ratio: median of corrected over
     Laplace sd. error: Monte-Carlo error of the means, root mean square in posterior sd. settled: whether the steps came
     to rest. failed: share of draws at which the engine gave no answer. reason: why this kind, where it was chosen.
+    skewness: the largest of any marginal.
     """
 
     kind: str
@@ -37,6 +38,7 @@ class CorrectionRecord:
     settled: bool = True
     failed: float = 0.0
     reason: str = ""
+    skewness: float = 0.0
 
     def __str__(self) -> str:
         why = f" ({self.reason})" if self.reason else ""
@@ -44,7 +46,7 @@ class CorrectionRecord:
             return f"none{why}: plain Laplace, the mean is the mode"
         text = (
             f"{self.kind}{why}: means moved by {self.shift[0]:.2f} sd (rms; largest {self.shift[1]:.2f}), widths by a "
-            f"factor {self.sd_ratio:.3f}, Monte-Carlo error {self.error:.3f} sd"
+            f"factor {self.sd_ratio:.3f}, skewness up to {self.skewness:.2f}, Monte-Carlo error {self.error:.3f} sd"
         )
         text += f", {self.failed:.0%} of the draws failed" if self.failed else ""
         return text if self.settled else text + "; did not come to rest, take it with care"

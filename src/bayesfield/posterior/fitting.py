@@ -27,6 +27,7 @@ from bayesfield.posterior.affordable import DEAR, DENSE, SMALL, correction_kind
 from bayesfield.posterior.check import Check, check_fit
 from bayesfield.posterior.correction import CorrectionRecord, mean_shift, sampled_shift
 from bayesfield.posterior.laplace import SAMPLED_NEWTON, FitRecord, Posterior, reason_for_refusal
+from bayesfield.posterior.skewness import MOST, marginal_skewness, sampled_skewness
 from bayesfield.posterior.variational import sampled_variational, variational
 from bayesfield.response.base import require_dense
 from bayesfield.types import FitWarning, FloatArray, IndefiniteCurvature, InvalidInput, Status
@@ -88,6 +89,10 @@ def fit(
         found, choice, check = task.find(chosen), (), None
     kind, reason = correction_kind(found.objective, found.curved, correction, explicit=not choice)
     mean, precision, correction_record = _correct(found, kind, generator)
+    if correction == "auto" and not correction_record.settled:
+        reason = f"the {correction_record.kind} one did not come to rest"
+        mean, precision, correction_record = _correct(found, "mean", generator)
+    skewness = _skewness(found, mean, precision) if correction_record.kind != "none" else None
     gradient = found.optimum.point.gradient
     record = FitRecord(
         engine=repr(found.objective.engine),
@@ -101,12 +106,16 @@ def fit(
         distance=float(np.sqrt(max(float(gradient @ found.precision.solve(gradient)), 0.0))),
         log_likelihood=objective.log_likelihood(found.optimum.point),
         n_cases=int(objective.weight),
-        correction=replace(correction_record, reason=reason),
+        correction=replace(
+            correction_record,
+            reason=reason,
+            skewness=float(np.abs(skewness).max(initial=0.0)) if skewness is not None else 0.0,
+        ),
         seconds=time.perf_counter() - begun,
         choice=choice,
         check=check,
     )
-    posterior = Posterior(field, mean, precision, record, found.optimum.parameters, found.objective)
+    posterior = Posterior(field, mean, precision, record, found.optimum.parameters, found.objective, skewness)
     if not record.status.converged or not record.inference.converged:
         warnings.warn(f"this posterior is not to be trusted. {record}", FitWarning, stacklevel=2)
     return posterior
@@ -272,6 +281,17 @@ def _precision(
             f"no posterior: {reason_for_refusal(field, matrix, str(error))}. The optimisation ended as: "
             f"{optimum.status}. The engine's inference: {point.marginals.status}"
         ) from None
+
+
+def _skewness(found: _Found, mean: FloatArray, precision: Precision) -> FloatArray | None:
+    """Of every marginal, at the corrected mean; not for very many parameters."""
+    objective = found.objective
+    if len(mean) > MOST or not len(mean):
+        return None
+    if isinstance(objective.engine, Sampled):
+        features = objective.response(found.optimum.point).features  # type: ignore[attr-defined]
+        return sampled_skewness(features, objective.weight, precision)
+    return marginal_skewness(objective, mean, precision)
 
 
 def _correct(found: _Found, kind: str, rng: np.random.Generator) -> tuple[FloatArray, Precision, CorrectionRecord]:

@@ -12,6 +12,7 @@ from bayesfield.learning.precision import DensePrecision, Precision
 from bayesfield.model import RandomField
 from bayesfield.posterior.check import Check, check_fit
 from bayesfield.posterior.correction import CorrectionRecord
+from bayesfield.posterior.skewness import lean, probability_below
 from bayesfield.response.base import require_dense
 from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput, Status
 
@@ -61,11 +62,12 @@ class FitRecord:
 
 
 class Posterior:
-    """λ | D ≈ N(mean, P⁻¹).
+    """λ | D ≈ N(mean, P⁻¹), with marginals that lean where the correction found that they do.
 
-    mean: (F,), λ_MP or its correction. mode: λ_MP. field: what the parameters belong to. record: how it was found.
-    form: P as an object that solves, draws and tells widths (learning.precision). objective: what was minimised, for
-    ``check``.
+    mean: (F,), λ_MP or its correction. mode: λ_MP. skewness: (F,) of each marginal (zero for a plain Laplace posterior);
+    draws and intervals have it, by shifted log-normal marginals with the Gaussian's rank correlations. field: what the
+    parameters belong to. record: how it was found. form: P as an object that solves, draws and tells widths
+    (learning.precision). objective: what was minimised, for ``check``.
     """
 
     def __init__(
@@ -76,12 +78,14 @@ class Posterior:
         record: FitRecord,
         mode: FloatArray | None = None,
         objective: Objective | None = None,
+        skewness: FloatArray | None = None,
     ) -> None:
         self.field = field
         self.objective = objective
         self.mean = mean
         self.mode = mean if mode is None else mode
         self.record = record
+        self.skewness = np.zeros(len(mean)) if skewness is None else skewness
         try:
             self.form = precision if isinstance(precision, Precision) else DensePrecision(precision)
         except IndefiniteCurvature as error:
@@ -111,7 +115,10 @@ class Posterior:
         if n < 0:
             raise InvalidInput(f"the number of draws must not be negative; got {n}")
         noise = np.random.default_rng(rng).standard_normal((len(self.mean), n))
-        result: FloatArray = self.mean + self.form.draws(noise).T
+        draws = self.form.draws(noise).T
+        if self.skewness.any():
+            draws = self.sd * lean(draws / self.sd, self.skewness)
+        result: FloatArray = self.mean + draws
         return result
 
     def check(self, rng: np.random.Generator | int | None = 0, engine: Sampled | None = None) -> Check:
@@ -135,9 +142,9 @@ class Posterior:
             {
                 "mean": self.mean,
                 "sd": self.sd,
-                "lower": self.mean - z * self.sd,
-                "upper": self.mean + z * self.sd,
-                "p_positive": stats.norm.cdf(self.mean / self.sd),
+                "lower": self.mean + self.sd * lean(np.full_like(self.mean, -z), self.skewness),
+                "upper": self.mean + self.sd * lean(np.full_like(self.mean, z), self.skewness),
+                "p_positive": 1.0 - probability_below(-self.mean / self.sd, self.skewness),
             },
             index=pd.Index(self.field.parameter_names, name="parameter"),
         )

@@ -22,9 +22,10 @@ from bayesfield.posterior.correction import CorrectionRecord, correction_record
 from bayesfield.response.sampled import SampleResponse
 from bayesfield.types import FloatArray, IndefiniteCurvature
 
-_RATE = 0.9  # ρ
+_RATE, _LEAST_RATE = 0.9, 0.1  # ρ at first, and at last where steps overshoot
+_SHORTER = 0.8  # a step that is not that much shorter than the one before has overshot: ρ is halved
 _SETTLED = 0.01  # largest move of a mean, in posterior sd, and of a log sd, at which the steps end
-_MAX_STEPS = 25
+_MAX_STEPS = 40
 _MAX_DIRECTIONS = 160  # orthogonal directions in a frame
 _MIN_DIRECTIONS = 64  # directions in a block: several frames where there are few parameters
 _FEW_DIRECTIONS = 32  # in a block where the precision is not dense
@@ -50,27 +51,31 @@ def variational(
     engine = _Draws(objective, curved, _CURVED if dense else _HELD)
     m, P = mode.copy(), precision
     settled, step, failed = False, 0, 0.0
+    rate, last = _RATE, np.inf
     moves = np.zeros((2, len(mode)))
     while step < _MAX_STEPS and not settled:
         slopes, found, failed = engine.look(m, P.draws(z.T).T)
         if found is None or failed > _MOST_FAILED:
             record = correction_record("variational", mode, precision, mode, precision, step, 0.0, False, failed)
             return mode, precision, record
-        new = _mixed(P, found)
+        new = _mixed(P, found, rate)
         moves = new.solve(slopes.T).T
-        move = _RATE * moves.mean(axis=0)
-        change = np.abs(np.log(new.sd / P.sd)).max(initial=0.0)
-        settled = max(np.abs(move / new.sd).max(initial=0.0), change) < _SETTLED
-        m, P = m - move, new
+        away = moves.mean(axis=0) / new.sd
+        change = np.log(new.sd / P.sd) / rate
+        settled = max(np.abs(away).max(initial=0.0), np.abs(change).max(initial=0.0)) < _SETTLED
+        m, P = m - rate * moves.mean(axis=0), new
+        length = float(np.sqrt(np.sum(away**2) + np.sum(change**2)))
+        rate = rate if length < _SHORTER * last else max(rate / 2.0, _LEAST_RATE)
+        last = length
         step += 1
     error = _spread(moves, P.sd)
     return m, P, correction_record("variational", mode, precision, m, P, step, error, settled, failed)
 
 
-def _mixed(old: Precision, new: Precision) -> Precision:
+def _mixed(old: Precision, new: Precision, rate: float) -> Precision:
     """(1 − ρ) old + ρ new, where both are dense; the other forms take the new one whole."""
     if isinstance(old, DensePrecision) and isinstance(new, DensePrecision):
-        return DensePrecision((1.0 - _RATE) * old.matrix() + _RATE * new.matrix())
+        return DensePrecision((1.0 - rate) * old.matrix() + rate * new.matrix())
     return new
 
 
