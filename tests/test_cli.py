@@ -74,9 +74,10 @@ def test_infer_mpe(folder, tmp_path):
 def test_infer_bethe_is_near(folder):
     values = [
         float(run("infer", "grid.uai", "--task", "PR", "--method", m, cwd=folder).stdout.split()[1])
-        for m in ("bethe", "exact")
+        for m in ("bethe", "kikuchi", "exact")
     ]
-    assert 0 < abs(values[0] - values[1]) < 0.1
+    assert 0 < abs(values[0] - values[2]) < 0.1
+    assert abs(values[1] - values[2]) < abs(values[0] - values[2])
 
 
 def test_fit_writes_the_posterior(folder, tmp_path):
@@ -107,7 +108,19 @@ def test_fit_on_other_graphs(folder, tmp_path, graph, parameters):
     assert len(pd.read_csv(tmp_path / "o" / "posterior.csv")) == parameters
 
 
+def test_fit_by_sampling(folder, tmp_path):
+    options = ["--model", "ising", "--graph", "complete", "--drop", "group", "--out", tmp_path / "o"]
+    done = run("fit", "cases.csv", *options, "--engine", "sampled", "--correction", "mean", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    record = json.loads((tmp_path / "o" / "fit.json").read_text())
+    assert record["engine"].startswith("Sampled")
+    assert record["log_likelihood"] is None
+    assert record["correction"]["kind"] == "mean"
+    assert np.load(tmp_path / "o" / "posterior.npz")["skewness"].any()
+
+
 REFUSALS = {
+    "log Z by sampling": (["infer", "grid.uai", "--task", "PR", "--method", "sampled"], "no log Z"),
     "no model": (["infer", "absent.uai", "--task", "PR"], "cannot read absent.uai"),
     "no evidence file": (["infer", "grid.uai", "--evidence", "absent", "--task", "PR"], "cannot read absent"),
     "model is a table": (["infer", "cases.csv", "--task", "PR"], "MARKOV or BAYES"),

@@ -55,6 +55,7 @@ def write_posterior(folder: str | Path, posterior: Posterior) -> None:
         packed,
         mean=posterior.mean,
         covariance=posterior.covariance(),
+        skewness=posterior.skewness,
         parameters=np.array(posterior.field.parameter_names),
     )
     write_text(target / "posterior.csv", posterior.summary().to_csv())
@@ -109,12 +110,15 @@ def _edges_of_file(path: str, names: list[str]) -> list[tuple[int, int]]:
 def _record(posterior: Posterior) -> dict[str, Any]:
     record = posterior.record
     steps = [{k: _finite(v) for k, v in i._asdict().items()} for i in record.iterations]
-    plain = {k: v for k, v in asdict(record).items() if isinstance(v, str | int | float)}
+    plain = {k: v for k, v in vars(record).items() if isinstance(v, str | int | float)}
     return {
         **{k: _finite(v) for k, v in plain.items()},
         "status": str(record.status),
         "converged": record.status.converged,
         "inference": str(record.inference),
+        "correction": {k: _finite(v) for k, v in asdict(record.correction).items()},
+        "choice": list(record.choice),
+        "check": str(record.check) if record.check is not None else None,
         "steps": steps,
         "versions": {"python": platform.python_version(), "numpy": np.__version__},
     }

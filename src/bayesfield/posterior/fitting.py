@@ -289,7 +289,7 @@ def _skewness(found: _Found, mean: FloatArray, precision: Precision) -> FloatArr
     if len(mean) > MOST or not len(mean):
         return None
     if isinstance(objective.engine, Sampled):
-        features = objective.response(found.optimum.point).features  # type: ignore[attr-defined]
+        features = objective.response(objective.at(mean)).features  # type: ignore[attr-defined]
         return sampled_skewness(features, objective.weight, precision)
     return marginal_skewness(objective, mean, precision)
 

@@ -64,7 +64,7 @@ class FitRecord:
 class Posterior:
     """λ | D ≈ N(mean, P⁻¹), with marginals that lean where the correction found that they do.
 
-    mean: (F,), λ_MP or its correction. mode: λ_MP. skewness: (F,) of each marginal (zero for a plain Laplace posterior);
+    mean: (F,), λ_MP or its correction. mode: λ_MP. skewness: (F,) of each marginal (zero in a plain Laplace posterior);
     draws and intervals have it, by shifted log-normal marginals with the Gaussian's rank correlations. field: what the
     parameters belong to. record: how it was found. form: P as an object that solves, draws and tells widths
     (learning.precision). objective: what was minimised, for ``check``.

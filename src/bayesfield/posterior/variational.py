@@ -16,6 +16,7 @@ import numpy as np
 from scipy import linalg
 
 from bayesfield.inference import Sampled
+from bayesfield.inference.chains import Chains
 from bayesfield.learning import MeanPrecision, Objective, Point
 from bayesfield.learning.precision import DensePrecision, Precision
 from bayesfield.posterior.correction import CorrectionRecord, correction_record
@@ -33,7 +34,8 @@ _CURVED = 24  # directions at which the curvature, which costs most and moves le
 _HELD = 4  # the same where its responses must all be held
 _MOST_FAILED = 0.2  # share of draws without an answer beyond which the Laplace posterior stands
 _PER_DRAW = 64  # chains at each draw, at least
-_APPROACH = 3  # sampled steps before iterates are averaged
+_APPROACH = 3  # sampled steps before iterates are averaged, at least, …
+_NEAR = 0.1  # … until one is shorter than that, root mean square in posterior sd
 _AVERAGED = 4  # sampled iterates in the average, at least
 _FINER = (
     0.4  # of the engine's error: 0.05 sd in every mean would show as six times the floor in CVM (23), 0.02 does not
@@ -51,22 +53,20 @@ def variational(
     engine = _Draws(objective, curved, _CURVED if dense else _HELD)
     m, P = mode.copy(), precision
     settled, step, failed = False, 0, 0.0
-    rate, last = _RATE, np.inf
+    rate = _Rate(_RATE)
     moves = np.zeros((2, len(mode)))
     while step < _MAX_STEPS and not settled:
         slopes, found, failed = engine.look(m, P.draws(z.T).T)
         if found is None or failed > _MOST_FAILED:
             record = correction_record("variational", mode, precision, mode, precision, step, 0.0, False, failed)
             return mode, precision, record
-        new = _mixed(P, found, rate)
+        new = _mixed(P, found, rate.value)
         moves = new.solve(slopes.T).T
         away = moves.mean(axis=0) / new.sd
-        change = np.log(new.sd / P.sd) / rate
+        change = np.log(new.sd / P.sd) / rate.value
         settled = max(np.abs(away).max(initial=0.0), np.abs(change).max(initial=0.0)) < _SETTLED
-        m, P = m - rate * moves.mean(axis=0), new
-        length = float(np.sqrt(np.sum(away**2) + np.sum(change**2)))
-        rate = rate if length < _SHORTER * last else max(rate / 2.0, _LEAST_RATE)
-        last = length
+        m, P = m - rate.value * moves.mean(axis=0), new
+        rate.after(float(np.sqrt(np.sum(away**2) + np.sum(change**2))))
         step += 1
     error = _spread(moves, P.sd)
     return m, P, correction_record("variational", mode, precision, m, P, step, error, settled, failed)
@@ -118,45 +118,75 @@ class _Draws:
         return True
 
 
+class _SpreadChains:
+    """Chains at all draws at once, going on from step to step."""
+
+    def __init__(self, objective: Objective, engine: Sampled, z: FloatArray) -> None:
+        self.objective, self.z = objective, z
+        per_draw = max(_PER_DRAW, -(-engine.chains // len(z)))
+        self.engine = replace(engine, chains=per_draw * len(z), snapshots=1, shrink=False)
+        self._chains: Chains | None = None
+
+    def look(self, m: FloatArray, P: Precision) -> tuple[FloatArray, DensePrecision]:
+        """Mean slope of each half of the draws, (2, F), and mean curvature."""
+        o, known = self.objective, self.objective.field
+        thetas = np.array([known.design.potentials(draw) for draw in m + P.draws(self.z.T).T])
+        self._chains = self.engine.spread(known.graph, thetas, self._chains)
+        response = SampleResponse(known.graph, known.design, self._chains.states, len(self.z), pooled=False)
+        features = np.array([known.design.expectations(tables) for tables in self._chains.batch_means])
+        slopes = np.array([o.gradient(m, half.mean(axis=0)) for half in np.array_split(features, 2)])
+        return slopes, DensePrecision(o.with_prior(response.covariance()))
+
+
 def sampled_variational(
     objective: Objective, mode: FloatArray, precision: Precision, rng: np.random.Generator
 ) -> tuple[FloatArray, Precision, CorrectionRecord]:
     """Mean, precision, record, with chains spread over posterior draws; iterates are averaged after an approach."""
-    engine = objective.engine
-    if not isinstance(engine, Sampled):
+    if not isinstance(objective.engine, Sampled):
         raise TypeError("sampled_variational needs an objective with the Sampled engine")
     count = min(len(mode), _MAX_DIRECTIONS)
     frames = -(-_MIN_DIRECTIONS // max(count, 1))
     z = np.concatenate([orthogonal_draws(len(mode), count, frames, rng) for _ in range(2)])
-    z = np.concatenate([np.stack([z, -z], axis=1).reshape(-1, len(mode))])  # pairs side by side; halves are blocks
-    per_draw = max(_PER_DRAW, -(-engine.chains // len(z)))
-    engine = replace(engine, chains=per_draw * len(z), snapshots=1, shrink=False)
-    m, P, chains = mode.copy(), precision, None
+    z = np.stack([z, -z], axis=1).reshape(-1, len(mode))  # pairs side by side; halves are blocks
+    chains = _SpreadChains(objective, objective.engine, z)
+    m, P, rate = mode.copy(), precision, _Rate(1.0)
     iterates: list[FloatArray] = []
     matrices: list[FloatArray] = []
     moves: list[FloatArray] = []
+    near, settled = False, False
     for step in range(_MAX_STEPS):
-        draws = m + P.draws(z.T).T
-        thetas = np.array([objective.field.design.potentials(d) for d in draws])
-        chains = engine.spread(objective.field.graph, thetas, chains)
-        response = SampleResponse(objective.field.graph, objective.field.design, chains.states, len(z), pooled=False)
-        new = DensePrecision(objective.with_prior(response.covariance()))
-        features = np.array([objective.field.design.expectations(t) for t in chains.batch_means])
-        halves = np.array([part.mean(axis=0) for part in np.array_split(features, 2)])
-        slopes = np.array([objective.gradient(m, mean) for mean in halves])
+        slopes, found = chains.look(m, P)
+        new = _mixed(P, found, rate.value)
         both = new.solve(slopes.T).T
-        m = m - both.mean(axis=0)
-        P = new
-        if step >= _APPROACH:
+        m, P = m - rate.value * both.mean(axis=0), new
+        if len(iterates) < _AVERAGED:
+            far = float(np.linalg.norm(both.mean(axis=0) / P.sd)) / np.sqrt(max(len(m), 1))
+            near = near or (step >= _APPROACH and far < _NEAR)
+            if far > _NEAR:
+                rate.after(far)
+        if near or step >= _MAX_STEPS - _AVERAGED:
             iterates.append(m)
-            matrices.append(new.matrix())
+            matrices.append(found.matrix())
             moves.append(both)
-            settled = len(iterates) >= _AVERAGED and _spread(np.array(iterates), P.sd) < _FINER * engine.error
+            spread = _spread(np.array(iterates), P.sd) if len(iterates) >= _AVERAGED else np.inf
+            settled = near and spread < _FINER * objective.engine.error
             if settled:
                 break
     mean, P = np.mean(iterates, axis=0), DensePrecision(np.mean(matrices, axis=0))
     error = max(_spread(np.array(iterates), P.sd), _spread(np.mean(moves, axis=0), P.sd))
     return mean, P, correction_record("variational", mode, precision, mean, P, step + 1, error, settled)
+
+
+class _Rate:
+    """ρ, halved whenever a step is not clearly shorter than the one before: it has overshot."""
+
+    def __init__(self, value: float) -> None:
+        self.value, self._last = value, np.inf
+
+    def after(self, length: float) -> None:
+        if length >= _SHORTER * self._last:
+            self.value = max(self.value / 2.0, _LEAST_RATE)
+        self._last = length
 
 
 def _spread(estimates: FloatArray, sd: FloatArray) -> float:
