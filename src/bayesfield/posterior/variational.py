@@ -9,6 +9,7 @@ With the Sampled engine the chains themselves are spread over the draws, an equa
 E_q[E_λ[f]], at the price of one sampled inference.
 """
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -32,12 +33,13 @@ _MIN_DIRECTIONS = 64  # directions in a block: several frames where there are fe
 _FEW_DIRECTIONS = 32  # in a block where the precision is not dense
 _CURVED = 24  # directions at which the curvature, which costs most and moves least, is averaged
 _HELD = 4  # the same where its responses must all be held
+_FAR_OUT = 3.0  # times the median length of an even slope
 _MOST_FAILED = 0.2  # share of draws without an answer beyond which the Laplace posterior stands
 _PER_DRAW = 64  # chains at each draw, at least
 _APPROACH = 3  # sampled steps before iterates are averaged, at least, …
 _NEAR = 0.1  # … until one is shorter than that, root mean square in posterior sd
 _AVERAGED = 4  # sampled iterates in the average, at least
-_FINER = (
+_FINER = 0.25  # of the engine's error: 0.05 sd in every mean is six times the floor in CVM (23), 0.0125 hardly shows
     0.4  # of the engine's error: 0.05 sd in every mean would show as six times the floor in CVM (23), 0.02 does not
 )
 
@@ -69,6 +71,9 @@ def variational(
         rate.after(float(np.sqrt(np.sum(away**2) + np.sum(change**2))))
         step += 1
     error = _spread(moves, P.sd)
+    if dense and len(engine.even) > 1:
+        even = _usual(P, np.array(engine.even))
+        P = _widened(P, even.T @ even / (len(even) - 1))
     return m, P, correction_record("variational", mode, precision, m, P, step, error, settled, failed)
 
 
@@ -79,16 +84,41 @@ def _mixed(old: Precision, new: Precision, rate: float) -> Precision:
     return new
 
 
+def _widened(P: Precision, bubble: FloatArray) -> Precision:
+    """P⁻¹ + P⁻¹BP⁻¹, as a precision: what skewness adds to the widths, which P = E_q[∇²L] does not know.
+
+    To first order B_ij = ½ Σ_ab ∇³L_iab ∇³L_jab in coordinates where P is 1. The slope's even part along a draw z is
+    ½ Σ_ab ∇³L_iab (z_a z_b − δ_ab), so that B is its covariance over the draws. An estimate of B with noise may be
+    negative in places; it takes at most half of any direction's variance.
+    """
+    matrix = P.matrix()
+    lower = linalg.cholesky(matrix, lower=True)
+    inside = linalg.solve_triangular(lower, linalg.solve_triangular(lower, bubble, lower=True).T, lower=True)
+    values, vectors = np.linalg.eigh((inside + inside.T) / 2)
+    root = lower @ vectors / np.sqrt(1.0 + np.maximum(values, -0.5))
+    return DensePrecision(root @ root.T)
+
+
+def _usual(P: Precision, even: FloatArray) -> FloatArray:
+    """Even slopes about their mean; those far out, where the first order does not hold, cut to a few usual lengths."""
+    away = even - even.mean(axis=0)
+    length = np.sqrt(np.maximum(np.einsum("kf,fk->k", away, P.solve(away.T)), 1e-300))
+    result: FloatArray = away * np.minimum(1.0, _FAR_OUT * np.median(length) / length)[:, None]
+    return result
+
+
 class _Draws:
     """E_q[g] by blocks and E_q[∇²L], with the engine going on at each draw from where it was a step before."""
 
     def __init__(self, objective: Objective, curved: Objective, bends: int) -> None:
         self.objective, self.curved, self.bends = objective, curved, bends
+        self.even: list[FloatArray] = []  # mean slope of each pair of draws
         self._states: dict[tuple[int, int], Any] = {}
 
     def look(self, m: FloatArray, offsets: FloatArray) -> tuple[FloatArray, Precision | None, float]:
         """Mean slope of each half of the draws (2, F), mean curvature, and the share of pairs that failed."""
         totals, good = np.zeros((2, len(m))), np.zeros(2)
+        self.even = []
         mean = self.curved.mean_precision()
         for k, offset in enumerate(offsets):
             block = 2 * k // len(offsets)
@@ -97,7 +127,8 @@ class _Draws:
                 continue  # a pair counts only if both of its draws do
             if mean.count < 2 * self.bends and not self._bend(mean, pair):
                 continue
-            totals[block] += 0.5 * (pair[0].gradient + pair[1].gradient)
+            self.even.append(0.5 * (pair[0].gradient + pair[1].gradient))
+            totals[block] += self.even[-1]
             good[block] += 1
         failed = 1.0 - float(good.sum()) / max(len(offsets), 1)
         return totals / np.maximum(good, 1)[:, None], mean.precision() if mean.count else None, failed
@@ -125,6 +156,7 @@ class _SpreadChains:
         self.objective, self.z = objective, z
         per_draw = max(_PER_DRAW, -(-engine.chains // len(z)))
         self.engine = replace(engine, chains=per_draw * len(z), snapshots=1, shrink=False)
+        self.even = np.empty((0, z.shape[1]))  # mean slope of each pair of draws, but for a constant
         self._chains: Chains | None = None
 
     def look(self, m: FloatArray, P: Precision) -> tuple[FloatArray, DensePrecision]:
@@ -134,6 +166,7 @@ class _SpreadChains:
         self._chains = self.engine.spread(known.graph, thetas, self._chains)
         response = SampleResponse(known.graph, known.design, self._chains.states, len(self.z), pooled=False)
         features = np.array([known.design.expectations(tables) for tables in self._chains.batch_means])
+        self.even = o.weight * (features[0::2] + features[1::2]) / 2
         slopes = np.array([o.gradient(m, half.mean(axis=0)) for half in np.array_split(features, 2)])
         return slopes, DensePrecision(o.with_prior(response.covariance()))
 
@@ -153,6 +186,7 @@ def sampled_variational(
     iterates: list[FloatArray] = []
     matrices: list[FloatArray] = []
     moves: list[FloatArray] = []
+    evens: list[FloatArray] = []
     near, settled = False, False
     for step in range(_MAX_STEPS):
         slopes, found = chains.look(m, P)
@@ -168,11 +202,15 @@ def sampled_variational(
             iterates.append(m)
             matrices.append(found.matrix())
             moves.append(both)
+            evens.append(_usual(P, chains.even))
             spread = _spread(np.array(iterates), P.sd) if len(iterates) >= _AVERAGED else np.inf
             settled = near and spread < _FINER * objective.engine.error
             if settled:
                 break
     mean, P = np.mean(iterates, axis=0), DensePrecision(np.mean(matrices, axis=0))
+    # one step's chains against the next one's, at the same draws: their Monte-Carlo noise has no covariance
+    bubbles = [a.T @ b / (len(a) - 1) for a, b in itertools.pairwise(evens)]
+    P = _widened(P, np.mean(bubbles, axis=0))
     error = max(_spread(np.array(iterates), P.sd), _spread(np.mean(moves, axis=0), P.sd))
     return mean, P, correction_record("variational", mode, precision, mean, P, step + 1, error, settled)
 
