@@ -40,8 +40,6 @@ _APPROACH = 3  # sampled steps before iterates are averaged, at least, …
 _NEAR = 0.1  # … until one is shorter than that, root mean square in posterior sd
 _AVERAGED = 4  # sampled iterates in the average, at least
 _FINER = 0.25  # of the engine's error: 0.05 sd in every mean is six times the floor in CVM (23), 0.0125 hardly shows
-    0.4  # of the engine's error: 0.05 sd in every mean would show as six times the floor in CVM (23), 0.02 does not
-)
 
 
 def variational(
