@@ -64,7 +64,7 @@ def variational(
         moves = new.solve(slopes.T).T
         away = moves.mean(axis=0) / new.sd
         change = np.log(new.sd / P.sd) / rate.value
-        settled = max(np.abs(away).max(initial=0.0), np.abs(change).max(initial=0.0)) < _SETTLED
+        settled = bool(max(np.abs(away).max(initial=0.0), np.abs(change).max(initial=0.0)) < _SETTLED)
         m, P = m - rate.value * moves.mean(axis=0), new
         rate.after(float(np.sqrt(np.sum(away**2) + np.sum(change**2))))
         step += 1
@@ -202,7 +202,7 @@ def sampled_variational(
             moves.append(both)
             evens.append(_usual(P, chains.even))
             spread = _spread(np.array(iterates), P.sd) if len(iterates) >= _AVERAGED else np.inf
-            settled = near and spread < _FINER * objective.engine.error
+            settled = bool(near and spread < _FINER * objective.engine.error)
             if settled:
                 break
     mean, P = np.mean(iterates, axis=0), DensePrecision(np.mean(matrices, axis=0))
