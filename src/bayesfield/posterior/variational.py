@@ -36,6 +36,7 @@ _HELD = 4  # the same where its responses must all be held
 _FAR_OUT = 3.0  # times the median length of an even slope
 _MOST_FAILED = 0.2  # share of draws without an answer beyond which the Laplace posterior stands
 _PER_DRAW = 64  # chains at each draw, at least
+_FEW_SWEEPS = 10  # of so many chains, at least
 _APPROACH = 3  # sampled steps before iterates are averaged, at least, …
 _NEAR = 0.1  # … until one is shorter than that, root mean square in posterior sd
 _AVERAGED = 4  # sampled iterates in the average, at least
@@ -97,6 +98,19 @@ def _widened(P: Precision, bubble: FloatArray) -> Precision:
     return DensePrecision(root @ root.T)
 
 
+def _quiet(P: Precision, estimates: list[FloatArray]) -> FloatArray:
+    """The mean of estimates of B, taken back (James & Stein) by the share that their scatter says is noise."""
+    mean: FloatArray = np.mean(estimates, axis=0)
+    mean = (mean + mean.T) / 2
+
+    def size(matrix: FloatArray) -> float:
+        inside = P.solve(matrix)
+        return float(np.sum(inside * inside.T))
+
+    noise = sum(size((b + b.T) / 2 - mean) for b in estimates) / (len(estimates) * max(len(estimates) - 1, 1))
+    return mean * max(0.0, 1.0 - noise / max(size(mean), 1e-300))
+
+
 def _usual(P: Precision, even: FloatArray) -> FloatArray:
     """Even slopes about their mean; those far out, where the first order does not hold, cut to a few usual lengths."""
     away = even - even.mean(axis=0)
@@ -153,7 +167,9 @@ class _SpreadChains:
     def __init__(self, objective: Objective, engine: Sampled, z: FloatArray) -> None:
         self.objective, self.z = objective, z
         per_draw = max(_PER_DRAW, -(-engine.chains // len(z)))
-        self.engine = replace(engine, chains=per_draw * len(z), snapshots=1, shrink=False)
+        chains = per_draw * len(z)
+        sweeps = min(engine.sweeps, max(_FEW_SWEEPS, 3 * engine.sweeps * engine.chains // chains))
+        self.engine = replace(engine, chains=chains, sweeps=sweeps, snapshots=1, shrink=False)
         self.even = np.empty((0, z.shape[1]))  # mean slope of each pair of draws, but for a constant
         self._chains: Chains | None = None
 
@@ -208,7 +224,7 @@ def sampled_variational(
     mean, P = np.mean(iterates, axis=0), DensePrecision(np.mean(matrices, axis=0))
     # one step's chains against the next one's, at the same draws: their Monte-Carlo noise has no covariance
     bubbles = [a.T @ b / (len(a) - 1) for a, b in itertools.pairwise(evens)]
-    P = _widened(P, np.mean(bubbles, axis=0))
+    P = _widened(P, _quiet(P, bubbles))
     error = max(_spread(np.array(iterates), P.sd), _spread(np.mean(moves, axis=0), P.sd))
     return mean, P, correction_record("variational", mode, precision, mean, P, step + 1, error, settled)
 
