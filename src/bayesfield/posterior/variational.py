@@ -25,7 +25,8 @@ from bayesfield.response.sampled import SampleResponse
 from bayesfield.types import FloatArray, IndefiniteCurvature
 
 _RATE, _LEAST_RATE = 0.9, 0.1  # ρ at first, and at last where steps overshoot
-_SHORTER = 0.8  # a step that is not that much shorter than the one before has overshot: ρ is halved
+_RECOVERY = 1.2  # growth of ρ with every step that goes on in the direction of the one before
+_STRONG = 0.25  # posterior sd, root mean square: after a step that long, the curvature is averaged over all draws
 _SETTLED = 0.01  # largest move of a mean, in posterior sd, and of a log sd, at which the steps end
 _MAX_STEPS = 40
 _MAX_DIRECTIONS = 160  # orthogonal directions in a frame
@@ -67,7 +68,9 @@ def variational(
         change = np.log(new.sd / P.sd) / rate.value
         settled = bool(max(np.abs(away).max(initial=0.0), np.abs(change).max(initial=0.0)) < _SETTLED)
         m, P = m - rate.value * moves.mean(axis=0), new
-        rate.after(float(np.sqrt(np.sum(away**2) + np.sum(change**2))))
+        rate.after(np.concatenate([away, change]))
+        if dense and np.linalg.norm(away) > _STRONG * np.sqrt(len(m)):
+            engine.bends = len(z)
         step += 1
     error = _spread(moves, P.sd)
     if dense and len(engine.even) > 1:
@@ -211,7 +214,7 @@ def sampled_variational(
             far = float(np.linalg.norm(both.mean(axis=0) / P.sd)) / np.sqrt(max(len(m), 1))
             near = near or (step >= _APPROACH and far < _NEAR)
             if far > _NEAR:
-                rate.after(far)
+                rate.after(both.mean(axis=0) / P.sd)
         if near or step >= _MAX_STEPS - _AVERAGED:
             iterates.append(m)
             matrices.append(found.matrix())
@@ -230,15 +233,18 @@ def sampled_variational(
 
 
 class _Rate:
-    """ρ, halved whenever a step is not clearly shorter than the one before: it has overshot."""
+    """ρ, halved whenever a step turns back on the one before, for that has overshot; else it recovers."""
 
     def __init__(self, value: float) -> None:
-        self.value, self._last = value, np.inf
+        self.value, self._most, self._last = value, value, np.zeros(1)
 
-    def after(self, length: float) -> None:
-        if length >= _SHORTER * self._last:
+    def after(self, step: FloatArray) -> None:
+        turn = float(np.sum(step * self._last))
+        if turn < 0.0:
             self.value = max(self.value / 2.0, _LEAST_RATE)
-        self._last = length
+        elif turn > 0.0:
+            self.value = min(_RECOVERY * self.value, self._most)
+        self._last = step
 
 
 def _spread(estimates: FloatArray, sd: FloatArray) -> float:
