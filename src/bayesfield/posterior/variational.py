@@ -39,7 +39,7 @@ _MOST_FAILED = 0.2  # share of draws without an answer beyond which the Laplace 
 _PER_DRAW = 64  # chains at each draw, at least
 _FEW_SWEEPS = 10  # of so many chains, at least
 _APPROACH = 3  # sampled steps before iterates are averaged, at least, …
-_NEAR = 0.1  # … until one is shorter than that, root mean square in posterior sd
+_NEAR = 0.03  # … until one is shorter than that, root mean square in posterior sd, or than its own noise
 _AVERAGED = 4  # sampled iterates in the average, at least
 _FINER = 0.25  # of the engine's error: 0.05 sd in every mean is six times the floor in CVM (23), 0.0125 hardly shows
 
@@ -212,8 +212,8 @@ def sampled_variational(
         m, P = m - rate.value * both.mean(axis=0), new
         if len(iterates) < _AVERAGED:
             far = float(np.linalg.norm(both.mean(axis=0) / P.sd)) / np.sqrt(max(len(m), 1))
-            near = near or (step >= _APPROACH and far < _NEAR)
-            if far > _NEAR:
+            near = near or (step >= _APPROACH and far < max(_NEAR, _spread(both, P.sd)))
+            if not near:
                 rate.after(both.mean(axis=0) / P.sd)
         if near or step >= _MAX_STEPS - _AVERAGED:
             iterates.append(m)
