@@ -205,32 +205,41 @@ def _choose(task: _Task, auto: Auto, rng: np.random.Generator) -> tuple[_Found, 
     picked, reason = auto.choose(objective.field.graph)
     if isinstance(picked, Exact) or not objective.weight:
         return task.find(picked), (reason,), None
+    if task.field.n_parameters > _SAMPLED:
+        return (
+            task.find(picked),
+            (reason, f"not checked: more than {_SAMPLED:,} parameters, the most for sampling"),
+            None,
+        )
     seed = int(rng.integers(2**31))
-    found, first_check = None, None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FitWarning)
-            found = task.find(replace(picked, max_direct=0))  # where messages do not settle, sampling does better
-    except IndefiniteCurvature as error:
-        verdict = f"it gave no posterior ({error})"
-    if found is not None and not found.good:
-        verdict = f"it did not end well ({found.optimum.status}; {found.inference})"
-    elif found is not None:
-        first_check = _check(found, task.field, seed)
-        verdict = str(first_check)
-    reasons = (reason, f"its check: {verdict}")
-    if first_check is not None and first_check.passed and found is not None:
-        return found, reasons, first_check
-    if task.field.n_parameters > _SAMPLED or task.curved is not None:
+    found, check, verdict = _try(task, picked, seed)
+    if found is not None and check is not None and check.passed:
+        return found, (reason, verdict), check
+    if task.curved is not None:
         if found is None:
-            raise IndefiniteCurvature(f"no posterior: {'; '.join(reasons)}")
-        return found, (*reasons, "no sampled engine: it is for at most 3,000 parameters"), first_check
-    near = found is not None and found.good and first_check is not None and first_check.rms < 1.0
+            raise IndefiniteCurvature(f"no posterior: {reason}; {verdict}")
+        return found, (reason, verdict, "sampling did not take over: a response of its own was asked for"), check
+    near = found is not None and check is not None and check.rms < 1.0
     begin = found.optimum.parameters if near and found is not None else None
     sampled = task.find(Sampled(seed=seed + 1), begin)
     last = _check(sampled, task.field, seed)
     origin = "the mode that it had found" if near else "the pseudo-likelihood's optimum"
-    return sampled, (*reasons, f"so sampling took over, from {origin}; its check: {last}"), last
+    return sampled, (reason, verdict, f"so sampling took over, from {origin}; its check: {last}"), last
+
+
+def _try(task: _Task, engine: Bethe | Kikuchi, seed: int) -> tuple[_Found | None, Check | None, str]:
+    """An approximate fit, its check if it ended well, and what to say of it.
+
+    By messages alone: where they do not settle, sampling does better than minimising the free energy.
+    """
+    try:
+        found = task.find(replace(engine, max_direct=0))
+    except IndefiniteCurvature as error:
+        return None, None, f"its check: it gave no posterior ({error})"
+    if not found.good:
+        return found, None, f"its check: it did not end well ({found.optimum.status}; {found.inference})"
+    check = _check(found, task.field, seed)
+    return found, check, f"its check: {check}"
 
 
 def _check(found: _Found, field: RandomField, seed: int) -> Check:

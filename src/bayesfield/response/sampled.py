@@ -21,7 +21,7 @@ _ASTRAY = 4.0  # standard errors by which shrinkage may move an entry
 class SampleResponse(Response):
     """Covariance within batches of sampled states.
 
-    features: f − mean of the batch, (samples, F). groups: first sample of each batch, with the end. weight: α.
+    features: f − its mean, over all samples or within the batch, (samples, F). weight: α, of the shrinkage.
     """
 
     def __init__(
