@@ -24,31 +24,38 @@ from bayesfield.inference import (
 )
 from bayesfield.model import Factor, Normal, RandomField, Variable, chain, grid, grid_edges, pairwise, potts
 from bayesfield.posterior import Check, FitRecord, Posterior, fit
+from bayesfield.samplers import NUTS, Draws, Exchange, Langevin, Metropolis, Sampler, load_draws, sample_posterior
 from bayesfield.types import BayesfieldError, FitWarning, IndefiniteCurvature, InvalidInput, Outcome, Status, TooLarge
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "NUTS",
     "Auto",
     "BayesfieldError",
     "Beliefs",
     "Bethe",
     "Check",
+    "Draws",
     "Engine",
     "Enumeration",
     "Evidence",
     "Exact",
+    "Exchange",
     "Factor",
     "FitRecord",
     "FitWarning",
     "IndefiniteCurvature",
     "InvalidInput",
     "Kikuchi",
+    "Langevin",
+    "Metropolis",
     "Normal",
     "Outcome",
     "Posterior",
     "RandomField",
     "Sampled",
+    "Sampler",
     "Status",
     "TooLarge",
     "Variable",
@@ -58,9 +65,11 @@ __all__ = [
     "grid",
     "grid_edges",
     "infer",
+    "load_draws",
     "most_probable",
     "pairwise",
     "potts",
     "preview",
     "sample",
+    "sample_posterior",
 ]

@@ -1,8 +1,12 @@
 """Reading and writing files so that failure is plain and nothing is left half-written."""
 
+import io
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from bayesfield.types import InvalidInput
 
@@ -36,3 +40,9 @@ def write_bytes(path: str | Path, content: bytes) -> None:
 
 def write_text(path: str | Path, text: str) -> None:
     write_bytes(path, text.encode("utf-8"))
+
+
+def write_npz(path: str | Path, **arrays: Any) -> None:
+    packed = io.BytesIO()
+    np.savez_compressed(packed, **arrays)
+    write_bytes(path, packed.getvalue())

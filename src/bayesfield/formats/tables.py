@@ -1,6 +1,5 @@
 """Tables of cases in CSV files, the field they ask for, and the folder a fit is written to."""
 
-import io
 import itertools
 import json
 import platform
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayesfield.files import read_text, write_bytes, write_text
+from bayesfield.files import read_text, write_npz, write_text
 from bayesfield.model import RandomField, grid_edges, pairwise, potts
 from bayesfield.posterior import Posterior
 from bayesfield.types import InvalidInput
@@ -50,16 +49,14 @@ def write_posterior(folder: str | Path, posterior: Posterior) -> None:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidInput(f"cannot write to {folder}: {error.strerror}") from None
-    packed = io.BytesIO()
-    np.savez_compressed(
-        packed,
+    write_npz(
+        target / "posterior.npz",
         mean=posterior.mean,
         covariance=posterior.covariance(),
         skewness=posterior.skewness,
         parameters=np.array(posterior.field.parameter_names),
     )
     write_text(target / "posterior.csv", posterior.summary().to_csv())
-    write_bytes(target / "posterior.npz", packed.getvalue())
     write_text(target / "fit.json", json.dumps(_record(posterior), indent=2) + "\n")
 
 

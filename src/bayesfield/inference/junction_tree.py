@@ -34,7 +34,7 @@ class Exact(Options):
         return tree_plan.cost(graph.arrays, self._elimination(graph))
 
     def infer(self, graph: Graph, theta: FloatArray, start: Any = None) -> Marginals:
-        tree = self._tree(graph)
+        tree = self.junction_tree(graph)
         log_z, tables, marginal, beliefs = _calibrate(tree, theta)
         if log_z == -np.inf:
             return Marginals(-np.inf, np.full(graph.n_entries, np.nan), Status(Outcome.IMPOSSIBLE))
@@ -45,7 +45,7 @@ class Exact(Options):
 
     def maximise(self, graph: Graph, theta: FloatArray) -> tuple[IntArray, Status]:
         """The most probable joint state."""
-        tree = self._tree(graph)
+        tree = self.junction_tree(graph)
         tables, buffer = np.empty(tree.table_ptr[-1]), np.empty(tree.buffer_size)
         best = trees.collect_log(tree, theta, tables, buffer, True)
         states = np.zeros(len(graph.arrays.cardinality), dtype=np.int64)
@@ -56,7 +56,7 @@ class Exact(Options):
 
     def sample(self, graph: Graph, theta: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
         """n independent joint states, exactly from p."""
-        tree = self._tree(graph)
+        tree = self.junction_tree(graph)
         log_z, tables, *_ = _calibrate(tree, theta)
         states = np.zeros((n, len(graph.arrays.cardinality)), dtype=np.int64)
         if log_z == -np.inf:
@@ -71,7 +71,7 @@ class Exact(Options):
         make = partial(tree_plan.eliminate, tries=self.tries, seed=self.seed)
         return graph.plan(("elimination", self), make)
 
-    def _tree(self, graph: Graph) -> TreeArrays:
+    def junction_tree(self, graph: Graph) -> TreeArrays:
         key = ("junction tree", self)
         if key not in graph.plans:
             memory.require(self.preview(graph), "exact inference", _ADVICE)

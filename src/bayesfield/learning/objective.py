@@ -56,10 +56,9 @@ class Objective:
 
     def point(self, parameters: FloatArray, theta: FloatArray, marginals: Marginals) -> Point:
         """The objective from marginals that an engine found at these parameters."""
-        away = parameters - self.location
         mean = self.field.design.expectations(marginals.tables)
         value = self.weight * (marginals.log_z - float(parameters @ self.statistic) - self.offset)
-        value += 0.5 * float(away @ self._times_precision(away))
+        value -= self.log_prior(parameters)
         if not marginals.status.converged:
             value = np.inf
         return Point(parameters, theta, float(value), self.gradient(parameters, mean), marginals)
@@ -67,6 +66,11 @@ class Objective:
     def gradient(self, parameters: FloatArray, mean: FloatArray) -> FloatArray:
         """∇L from E[f]."""
         return self.weight * (mean - self.statistic) + self._times_precision(parameters - self.location)
+
+    def log_prior(self, parameters: FloatArray) -> float:
+        """log N(λ; μ, Λ), up to a constant."""
+        away = parameters - self.location
+        return -0.5 * float(away @ self._times_precision(away))
 
     def log_likelihood(self, point: Point) -> float:
         """Σ_n log p(x_n|λ)."""

@@ -1,0 +1,84 @@
+"""The exchange algorithm (Murray, Ghahramani & MacKay 2006): the posterior without any log Z.
+
+With a proposal λ', draw a data set y of N cases from p(·|λ') and accept with probability
+min(1, exp((λ' − λ)ᵀ N (f̄(x) − f̄(y))) · prior(λ')/prior(λ)): the normalisers cancel. With exact draws the posterior is
+sampled exactly; with Gibbs draws up to what the chains lack in length.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesfield.graph import counts
+from bayesfield.inference import Exact, Sampled
+from bayesfield.inference.chains import gibbs_draws
+from bayesfield.learning import Objective
+from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Stats
+from bayesfield.samplers.steps import drive
+from bayesfield.types import FloatArray, IntArray, Options
+
+
+@dataclass(frozen=True, repr=False)
+class Exchange(Options):
+    """Metropolis in which drawn data stand for the normalisers.
+
+    engine: bf.Exact() draws the data from the junction tree; bf.Sampled(burn_in=…) by Gibbs chains of so many sweeps.
+    scale: of the proposals at the start of warm-up, 1 being best for Metropolis on a Gaussian.
+    """
+
+    engine: Exact | Sampled = field(default_factory=Exact)
+    scale: float = 0.5
+
+    @property
+    def target(self) -> float:
+        """Measured on the 5×5 grid: the drawn data make moves dearer, so shorter ones than Metropolis' are best."""
+        return 0.234
+
+    def run(self, problem: Problem, chains: list[Chain], plan: Plan, watch: Progress) -> Run:
+        return drive(self, problem, chains, plan, watch)
+
+    def lanes(self, chains: int) -> int:
+        return 1
+
+    def prepare(self, problem: Problem) -> "_Shared":
+        shape = problem.factor * (self.scale * 2.38 / np.sqrt(max(problem.size, 1)))
+        if isinstance(self.engine, Exact):  # planned once, before threads ask for it
+            self.engine.junction_tree(problem.objective.field.graph)
+        return _Shared(problem.objective, shape)
+
+    def advance(self, shared: "_Shared", chains: list[Chain], draws: int, thin: int) -> tuple[FloatArray, Stats]:
+        kept = np.empty((len(chains), draws, len(shared.shape)))
+        accepted = np.zeros((len(chains), draws))
+        for c, chain in enumerate(chains):
+            noise = chain.scale * chain.normals.standard_normal((draws * thin, len(shared.shape))) @ shared.shape.T
+            for step, move in enumerate(noise):
+                accepted[c, step // thin] += self._move(shared.objective, chain, move) / thin
+                kept[c, step // thin] = chain.position
+        return kept, {"acceptance": accepted}
+
+    def _move(self, objective: Objective, chain: Chain, move: FloatArray) -> bool:
+        proposal = chain.position + move
+        field, N = objective.field, int(objective.weight)
+        # log p(λ'|x) − log p(λ|x) + log p(y|λ) − log p(y|λ'); the gradient has N (f̄(y) − f̄(x)) and the prior's pull
+        ratio = 0.0
+        if N:
+            drawn = self._draw(objective, field.design.potentials(proposal), N, chain.uniforms)
+            mean = field.design.expectations(counts(field.graph, drawn)) / N
+            ratio = float(move @ (objective.statistic - mean)) * N
+        ratio += objective.log_prior(proposal) - objective.log_prior(chain.position)
+        if np.log(chain.uniforms.random()) >= ratio:
+            return False
+        chain.position = proposal
+        return True
+
+    def _draw(self, objective: Objective, theta: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
+        graph = objective.field.graph
+        if isinstance(self.engine, Exact):
+            return self.engine.sample(graph, theta, n, rng)
+        return gibbs_draws(graph, theta, n, self.engine.burn_in, int(rng.integers(2**62)))
+
+
+class _Shared(NamedTuple):
+    objective: Objective
+    shape: FloatArray

@@ -1,0 +1,160 @@
+"""Random-walk Metropolis with an engine's log Z in the acceptance: exact with Exact(), the paper's MC-BP with Bethe().
+
+Proposals are symmetric and Gaussian, with the shape of the problem's Gaussian times scale · 2.38/√F, which is best for
+a Gaussian target (Roberts, Gelman & Gilks 1997); warm-up tunes the scale to an acceptance of 0.234.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesfield import parallel
+from bayesfield.inference import Bethe, Engine, Exact
+from bayesfield.kernels import metropolis as kernel
+from bayesfield.kernels.bethe_lanes import WIDTH
+from bayesfield.kernels.pairs import PairArrays, pair_arrays
+from bayesfield.kernels.trees import TreeArrays
+from bayesfield.learning import Objective
+from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Stats
+from bayesfield.samplers.steps import drive
+from bayesfield.types import FloatArray, GraphArrays, Options
+
+
+@dataclass(frozen=True, repr=False)
+class Metropolis(Options):
+    """Symmetric Gaussian proposals, accepted by the posterior with the engine's log Z.
+
+    engine: bf.Exact() samples the posterior itself; bf.Bethe() is the paper's MC-BP, whose bias is that of Bethe's log
+    Z (moves to parameters where belief propagation does not settle are refused and counted).
+    scale: of the proposals at the start of warm-up, 1 being best for a Gaussian.
+    """
+
+    engine: Engine = field(default_factory=Exact)
+    scale: float = 1.0
+
+    @property
+    def target(self) -> float:
+        return 0.234
+
+    def run(self, problem: Problem, chains: list[Chain], plan: Plan, watch: Progress) -> Run:
+        return drive(self, problem, chains, plan, watch)
+
+    def lanes(self, chains: int) -> int:
+        """Bethe's lanes cost the same full or not; exact ones are worked one after another."""
+        return WIDTH if isinstance(self.engine, Bethe) else min(WIDTH, -(-chains // parallel.cores()))
+
+    def prepare(self, problem: Problem) -> "_Shared":
+        shape = problem.factor * (self.scale * 2.38 / np.sqrt(max(problem.size, 1)))
+        objective = replace(problem.objective, engine=self.engine)
+        return _Shared(objective, shape, fast_target(objective, self.engine))
+
+    def advance(self, shared: "_Shared", chains: list[Chain], draws: int, thin: int) -> tuple[FloatArray, Stats]:
+        size, steps = len(shared.shape), draws * thin
+        noise = np.zeros((steps, size, WIDTH))
+        log_uniform = np.zeros((steps, WIDTH))
+        for c, chain in enumerate(chains):
+            noise[:, :, c] = chain.scale * chain.normals.standard_normal((steps, size)) @ shared.shape.T
+            log_uniform[:, c] = np.log(chain.uniforms.random(steps))
+        position = np.zeros((size, WIDTH))
+        for c in range(WIDTH):  # idle lanes stand where the first chain does
+            position[:, c] = chains[c if c < len(chains) else 0].position
+        kept, trace = np.empty((draws, size, WIDTH)), np.empty((draws, 3, WIDTH))
+        move = _walk_slowly if shared.target is None else _walk
+        move(shared, noise, log_uniform, chains, position, kept, trace)
+        for c, chain in enumerate(chains):
+            chain.position = position[:, c].copy()
+        names = ("energy", "acceptance", "unsettled")
+        stats = {name: trace[:, k, : len(chains)].T.copy() for k, name in enumerate(names)}
+        return np.ascontiguousarray(kept[:, :, : len(chains)].transpose(2, 0, 1)), stats
+
+
+class _Shared(NamedTuple):
+    objective: Objective
+    shape: FloatArray
+    target: kernel.Target | None
+
+
+def _walk(
+    shared: _Shared,
+    noise: FloatArray,
+    log_uniform: FloatArray,
+    chains: list[Chain],
+    position: FloatArray,
+    kept: FloatArray,
+    trace: FloatArray,
+) -> None:
+    assert shared.target is not None
+    work = kernel.make_work(shared.target)
+    energy = np.empty(WIDTH)
+    kernel.energies(shared.target, position, len(chains), work, energy)
+    energy[np.isnan(energy)] = np.inf
+    kernel.walk(shared.target, work, noise, log_uniform, len(chains), position, energy, kept, trace)
+
+
+def _walk_slowly(
+    shared: _Shared,
+    noise: FloatArray,
+    log_uniform: FloatArray,
+    chains: list[Chain],
+    position: FloatArray,
+    kept: FloatArray,
+    trace: FloatArray,
+) -> None:
+    """The same for any engine, one inference at a time."""
+    thin = len(noise) // len(kept)
+    trace[:] = 0.0
+    for c in range(len(chains)):
+        here = shared.objective.at(position[:, c].copy())
+        for step in range(len(noise)):
+            there = shared.objective.at(here.parameters + noise[step, :, c])
+            draw = step // thin
+            if not np.isfinite(there.value):
+                trace[draw, 2, c] += 1.0 / thin
+            elif log_uniform[step, c] < here.value - there.value:
+                here = there
+                trace[draw, 1, c] += 1.0 / thin
+            kept[draw, :, c], trace[draw, 0, c] = here.parameters, here.value
+        position[:, c] = here.parameters
+
+
+def fast_target(objective: Objective, engine: Engine) -> kernel.Target | None:
+    """The posterior for the compiled walk: with Exact(), and with Bethe() on binary pairwise fields."""
+    graph, design = objective.field.graph, objective.field.design
+    exact = isinstance(engine, Exact)
+    binary = bool((graph.arrays.cardinality == 2).all() and (np.diff(graph.arrays.scope_ptr) == 2).all())
+    if not exact and not (isinstance(engine, Bethe) and binary and np.isfinite(design.offset).all()):
+        return None
+    full = objective.precision.ndim == 2
+    size = len(objective.statistic)
+    return kernel.Target(
+        exact=exact,
+        tree=engine.junction_tree(graph) if isinstance(engine, Exact) else _no_tree(),
+        graph=graph.arrays if not exact else _no_graph(),
+        pairs=graph.plan("pairs", pair_arrays) if not exact else _no_pairs(),
+        row_ptr=design.matrix.indptr.astype(np.int64),
+        column=design.matrix.indices.astype(np.int64),
+        value=design.matrix.data,
+        offset=design.offset,
+        statistic=objective.statistic,
+        weight=objective.weight,
+        location=objective.location,
+        diagonal=np.zeros(size) if full else objective.precision,
+        matrix=objective.precision if full else np.empty((0, 0)),
+    )
+
+
+def _no_tree() -> TreeArrays:
+    empty = np.zeros(1, dtype=np.int64)
+    return TreeArrays(**{name: 0 if name == "buffer_size" else empty for name in TreeArrays._fields})  # type: ignore[arg-type]
+
+
+def _no_graph() -> GraphArrays:
+    return GraphArrays(*(np.zeros(0 if name in _EMPTY else 1, dtype=np.int64) for name in GraphArrays._fields))
+
+
+def _no_pairs() -> PairArrays:
+    return PairArrays(np.empty(0, dtype=np.int32), np.zeros(1, dtype=np.int64))
+
+
+_EMPTY = ("cardinality", "scope", "stride", "slot_factor", "slots")
