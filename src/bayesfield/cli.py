@@ -6,12 +6,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
+import pandas as pd
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 import bayesfield as bf
+from bayesfield import parallel
 from bayesfield.files import write_text
 from bayesfield.formats import tables, uai
 from bayesfield.inference import most_probable_codes
@@ -49,6 +52,18 @@ class Correction(StrEnum):
     none = "none"
     mean = "mean"
     variational = "variational"
+
+
+class FigureName(StrEnum):
+    fig2 = "fig2"
+    fig3 = "fig3"
+    fig4 = "fig4"
+    fig5 = "fig5"
+
+
+class ScaleName(StrEnum):
+    quick = "quick"
+    paper = "paper"
 
 
 class Model(StrEnum):
@@ -147,6 +162,61 @@ def fit(
     notes.print(f"wrote {escape(str(out))}", highlight=False)
     if not posterior.record.status.converged:
         raise typer.Exit(NOT_CONVERGED)
+
+
+@app.command()
+def reproduce(
+    figure: Annotated[FigureName, typer.Argument(help="Which figure of the paper.")],
+    out: Annotated[Path, typer.Option(help="The folder to write to; an interrupted run there goes on.")],
+    scale: Annotated[ScaleName, typer.Option(help="quick: minutes; paper: the paper's protocol.")] = ScaleName.quick,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; by default one for each core.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of data, chains and draws.")] = 0,
+) -> None:
+    """Rerun one of the paper's experiments: figure (PNG, SVG), table (CSV) and manifest.
+
+    Finished parts are kept in OUT/cells: after an interruption the same command goes on and ends in the same table
+    (but for the seconds that each part took).
+
+    Example: bayesfield reproduce fig2 --scale quick --out fig2
+    """
+    from bayesfield import experiments  # matplotlib takes a second to import
+
+    workers = parallel.cores() if jobs is None else jobs
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=notes) as progress:
+        task = progress.add_task(f"{figure.value}, {scale.value}", total=None)
+        try:
+            table = experiments.reproduce(
+                figure.value,
+                out,
+                scale.value,
+                workers,
+                seed,
+                watch=lambda done, total: progress.update(task, completed=done, total=total),
+            )
+        except KeyboardInterrupt:
+            progress.stop()
+            notes.print(f"interrupted; what is finished is kept in {out}, and the same command goes on from there")
+            raise typer.Exit(INTERRUPTED) from None
+    Console().print(_score_table(table))
+    notes.print(escape(f"wrote {figure.value}.png, .svg, .csv and manifest.json to {out}"), highlight=False)
+
+
+def _score_table(table: pd.DataFrame) -> Table:
+    """Mean CVM by method, a column for each N or d; a star where not all runs converged."""
+    x = "N" if "N" in table else "d"
+    values = sorted(table[x].unique())
+    shown = Table(title="mean CVM (two exact sets score the first row); * not all runs converged")
+    for column in ("method", *(f"{x} = {v:g}" for v in values), "seconds"):
+        shown.add_column(column, justify="left" if column == "method" else "right")
+    for name, own in table.groupby("method", sort=False):
+        cells = []
+        for v in values:
+            here = own[own[x] == v]
+            cells.append(f"{here['cvm'].mean():,.0f}{'' if here['converged'].all() else ' *'}")
+        seconds = own.groupby([x, "model"])["seconds"].first()
+        shown.add_row(str(name), *cells, f"{seconds.min():,.1f} to {seconds.max():,.1f}")
+    return shown
 
 
 def _summary_table(posterior: bf.Posterior, rows: int = 20) -> Table:

@@ -12,7 +12,20 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+_limit: int | None = None
+
+
+def limit(threads: int) -> None:
+    """At most so many threads from here on: for processes that run side by side."""
+    global _limit
+    _limit = threads
+
+
 def cores() -> int:
+    return min(_limit or _available(), _available())
+
+
+def _available() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

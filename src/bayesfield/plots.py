@@ -1,19 +1,23 @@
 """Pictures of what has been computed: axes in, axes out. Nothing here computes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import TwoSlopeNorm
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from bayesfield.posterior import FitRecord, Posterior
 from bayesfield.types import InvalidInput
 
 _POSITIVE, _NEGATIVE, _UNCLEAR = "#0072b2", "#d55e00", "#8c8c8c"  # Okabe & Ito: told apart by all eyes
+_CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c8c8c", "#7a5c00")
 _DIVERGING = "PuOr_r"
 
 
@@ -85,6 +89,58 @@ def convergence(record: FitRecord, ax: Axes | None = None) -> Axes:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(frameon=False)
     return axes
+
+
+def score_curves(table: pd.DataFrame, x: str, label: str, floor: str, baselines: Sequence[str]) -> Figure:
+    """CVM against N or d, a curve for each method: mean over models and sets, bars from model to model.
+
+    table: columns method, x, model, cvm, converged. floor: the method that shows what chance leaves. baselines: methods
+    drawn with dashes. Points where some run did not converge are hollow.
+    """
+    with mpl.rc_context({"axes.spines.top": False, "axes.spines.right": False}):
+        figure, axes = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
+    names = [name for name in dict.fromkeys(table["method"]) if name != floor]
+    for k, name in enumerate(names):
+        own = table[table["method"] == name]
+        by_model = own.groupby([x, "model"])["cvm"].mean().unstack()
+        mean, low, high = by_model.mean(axis=1), by_model.min(axis=1), by_model.max(axis=1)
+        colour = _CYCLE[k % len(_CYCLE)]
+        style = "--" if name in baselines else "-"
+        axes.plot(mean.index, mean, style, color=colour, label=name, linewidth=1.6)
+        axes.vlines(mean.index, low, high, color=colour, alpha=0.4)
+        well = own.groupby(x)["converged"].all().reindex(mean.index)
+        axes.scatter(mean.index, mean, color=np.where(well, colour, "white"), edgecolor=colour, zorder=3, s=26)
+    chance = table[table["method"] == floor].groupby(x)["cvm"].mean()
+    axes.plot(chance.index, chance, color="black", linewidth=1.0, linestyle=":", label="two exact sets")
+    axes.set_yscale("log")
+    if table[x].max() / max(table[x].min(), 1e-9) > 50:
+        axes.set_xscale("log")
+    axes.set_xlabel(label)
+    axes.set_ylabel("Cramér-von Mises distance, all parameters")
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
+
+
+def marginal_histograms(shown: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> Figure:
+    """For each method the marginal farthest from the truth and the one nearest to it, over the truth in grey.
+
+    shown: by method, histograms worst_… and best_…: edges, method, truth, parameter (a number in ``names``), cvm.
+    """
+    with mpl.rc_context({"axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False}):
+        figure, grid = plt.subplots(
+            2, len(shown), figsize=(2.3 * len(shown), 4.4), layout="constrained", squeeze=False, sharey=False
+        )
+    for column, (method, arrays) in enumerate(shown.items()):
+        for row, kind in enumerate(("worst", "best")):
+            axes, edges = grid[row, column], arrays[f"{kind}_edges"]
+            axes.stairs(arrays[f"{kind}_truth"], edges, fill=True, color="#bbbbbb", label="exact")
+            axes.stairs(arrays[f"{kind}_method"], edges, color=_POSITIVE, linewidth=1.3, label="method")
+            axes.set_yticks([])
+            axes.tick_params(labelsize=7)
+            name = names[int(arrays[f"{kind}_parameter"])]
+            axes.set_title(f"{method}\n{kind}: {name}, CVM {float(arrays[f'{kind}_cvm']):.2g}", fontsize=7)
+    grid[0, 0].legend(frameon=False, fontsize=7)
+    return figure
 
 
 def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
