@@ -1,5 +1,6 @@
 """Pictures of what has been computed: axes in, axes out. Nothing here computes."""
 
+import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -141,6 +142,17 @@ def marginal_histograms(shown: Mapping[str, Mapping[str, Any]], names: Sequence[
             axes.set_title(f"{method}\n{kind}: {name}, CVM {float(arrays[f'{kind}_cvm']):.2g}", fontsize=7)
     grid[0, 0].legend(frameon=False, fontsize=7)
     return figure
+
+
+def rendered(figure: Figure, suffix: str) -> bytes:
+    """The figure as a file's content: "png" or "svg"."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=suffix, dpi=150)
+    return buffer.getvalue()
+
+
+def close(figure: Figure) -> None:
+    plt.close(figure)
 
 
 def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:

@@ -41,7 +41,7 @@ class Case:
     def seed(self, purpose: int, seed: int) -> np.random.SeedSequence:
         """For a purpose (data 0, reference 1, methods from 2) of a run that begins from ``seed``."""
         experiment = 2 if axis(self.figure) == "N" else int(self.figure[-1])
-        return np.random.SeedSequence([seed, experiment, int(round(10 * self.x)), self.model, purpose])
+        return np.random.SeedSequence([seed, experiment, round(10 * self.x), self.model, purpose])
 
     def make(self, seed: int) -> tuple[RandomField, Any, Normal]:
         """Field, data and prior."""

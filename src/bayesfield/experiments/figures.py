@@ -1,11 +1,8 @@
 """From a figure's name to its picture, its table and its manifest."""
 
-import io
 from pathlib import Path
 
 import pandas as pd
-from matplotlib import pyplot as plt
-from matplotlib.figure import Figure
 
 from bayesfield import plots
 from bayesfield.experiments.cases import CASES, SHOWN, axis
@@ -51,11 +48,5 @@ def _draw(figure: str, table: pd.DataFrame, folder: Path) -> None:
         drawn = plots.score_curves(table, axis(figure), labels[axis(figure)], REFERENCE, list(PAPERS))
     drawn.suptitle(FIGURES[figure], fontsize=11)
     for suffix in ("png", "svg"):
-        write_bytes(folder / f"{figure}.{suffix}", _rendered(drawn, suffix))
-    plt.close(drawn)
-
-
-def _rendered(drawn: Figure, suffix: str) -> bytes:
-    buffer = io.BytesIO()
-    drawn.savefig(buffer, format=suffix, dpi=150)
-    return buffer.getvalue()
+        write_bytes(folder / f"{figure}.{suffix}", plots.rendered(drawn, suffix))
+    plots.close(drawn)

@@ -112,7 +112,7 @@ def _sweep(g: GraphArrays, pairs: PairArrays, lanes: Lanes, backwards: bool) -> 
 def _free_energy(g: GraphArrays, pairs: PairArrays, lanes: Lanes, out: FloatArray) -> None:
     """Σ_i log Z_i + Σ_a (log Z_a − log Z_ai − log Z_aj); with odds q = B/r of the cavities,
 
-    Z_a = e^{−w} (a (1 + q_i q_j) + q_i + q_j) and Z_ai = 1 + B_i. Logs are taken of products; e^{−w} is in the constant.
+    Z_a = e^{−w} (a (1 + q_i q_j) + q_i + q_j) and Z_ai = 1 + B_i. Logs are of products; e^{−w} is in the constant.
     """
     n, product = len(g.cardinality), lanes.gap
     out[:] = lanes.constant

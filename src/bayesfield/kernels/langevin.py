@@ -1,13 +1,14 @@
 """Langevin steps on the parameters with contrastive-divergence gradients, for binary pairwise fields.
 
-The data stand in batches of 64 cases, a lane for each (gibbs_pairs.WIDTH); the last batch is padded.
+The data stand in batches of 128 cases, a lane for each (gibbs_single.WIDTH); the last batch is padded.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from bayesfield.kernels.gibbs_pairs import WIDTH, _dot, _lane, _update, pair_odds
+from bayesfield.kernels.gibbs_pairs import pair_odds
+from bayesfield.kernels.gibbs_single import WIDTH, single_lane, single_odds, sweep
 from bayesfield.kernels.jit import jit
 from bayesfield.types import FloatArray, GraphArrays, IntArray
 
@@ -16,7 +17,7 @@ class Contrast(NamedTuple):
     """The data, the design and the prior of a field."""
 
     graph: GraphArrays
-    data: FloatArray  # (batches, n, WIDTH), states 0 and 1
+    data: np.ndarray  # (batches, n, WIDTH) float32, states 0 and 1
     cases: int  # N
     row_ptr: IntArray  # A by rows of θ
     column: IntArray
@@ -29,33 +30,37 @@ class Contrast(NamedTuple):
 
 @jit
 def contrast(c: Contrast, parameters: FloatArray, sweeps: int, seeds: np.ndarray, slope: FloatArray) -> None:
-    """∇ log posterior with E[f] from chains that start at the data: N (f̄ − f̄_k) − Λ⁻¹ (λ − μ). seeds: (WIDTH, 2)."""
+    """∇ log posterior with E[f] from chains that start at the data: N (f̄ − f̄_k) − Λ⁻¹ (λ − μ). seeds: (HALF, 2)."""
     g = c.graph
     n, m = len(g.cardinality), len(g.table_ptr) - 1
     theta = c.offset.copy()
     for t in range(len(theta)):
         for k in range(c.row_ptr[t], c.row_ptr[t + 1]):
             theta[t] += c.value[k] * parameters[c.column[k]]
-    odds = pair_odds(g, theta)
-    lane = _lane()
-    for k in range(WIDTH):
-        lane.low[k], lane.high[k] = seeds[k, 0], seeds[k, 1]
-    own, joint, x = np.zeros(n), np.zeros(m), np.empty((n, WIDTH))
+    odds, lane = single_odds(pair_odds(g, theta), g.slot_ptr), single_lane(seeds)
+    own, joint, x = np.zeros(n), np.zeros(m), np.empty((n, WIDTH), dtype=np.float32)
     for batch in range(len(c.data)):
         width = min(WIDTH, c.cases - batch * WIDTH)
         x[:] = c.data[batch]
         for _ in range(sweeps):
-            for i in range(n):
-                _update(odds, g.slot_ptr[i], g.slot_ptr[i + 1], i, x, lane)
+            sweep(odds, x, lane)
         if width < WIDTH:
             x[:, width:] = 0.0
         for i in range(n):
             own[i] += x[i].sum()
         for a in range(m):
-            joint[a] += _dot(x[g.scope[2 * a]], x[g.scope[2 * a + 1]], WIDTH)
-    for k in range(WIDTH):
-        seeds[k, 0], seeds[k, 1] = lane.low[k], lane.high[k]
+            joint[a] += _both(x[g.scope[2 * a]], x[g.scope[2 * a + 1]])
+    seeds[:, 0], seeds[:, 1] = lane.low, lane.high
     _slope(c, own, joint, parameters, slope)
+
+
+@jit
+def _both(x: np.ndarray, y: np.ndarray) -> float:
+    """Σ x·y of states: whole numbers below 2²⁴, so single precision is exact."""
+    total = np.float32(0.0)
+    for k in range(WIDTH):
+        total += x[k] * y[k]
+    return float(total)
 
 
 @jit

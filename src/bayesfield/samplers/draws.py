@@ -72,9 +72,7 @@ class Draws:
             times = diagnostics.autocorrelation_time(self.values)
             interval = int(np.ceil(np.nanmax(times, initial=1.0)))
         stats = {name: figures[:, interval - 1 :: interval] for name, figures in self.stats.items()}
-        return replace(
-            self, values=diagnostics.thinned(self.values, interval), stats=stats, thin=self.thin * interval
-        )
+        return replace(self, values=diagnostics.thinned(self.values, interval), stats=stats, thin=self.thin * interval)
 
     def save(self, path: str | Path) -> None:
         """Write all, and where the chains stand, to one .npz file."""
@@ -110,11 +108,10 @@ def load_draws(path: str | Path, field: RandomField) -> Draws:
         raise InvalidInput(f"{path} holds no draws of bayesfield: {error}") from None
     if header["format"] != _FORMAT or names != list(field.parameter_names):
         raise InvalidInput(f"{path} holds draws of other parameters, or was written by another version")
-    chains = [
-        Chain(stored[f"position:{k}"], _generator(r["normals"]), _generator(r["uniforms"]), r["scale"],
-              stored.get(f"memory:{k}"))  # fmt: skip
-        for k, r in enumerate(records)
-    ]
+    chains = []
+    for k, r in enumerate(records):
+        generators = _generator(r["normals"]), _generator(r["uniforms"])
+        chains.append(Chain(stored[f"position:{k}"], *generators, r["scale"], stored.get(f"memory:{k}")))
     stats = {name.removeprefix("stat:"): a for name, a in stored.items() if name.startswith("stat:")}
     return Draws(
         field, stored["values"], stats, chains, header["sampler"], header["warmup"], header["thin"], header["seconds"]

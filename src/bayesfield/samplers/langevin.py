@@ -13,7 +13,7 @@ import numpy as np
 from bayesfield import parallel
 from bayesfield.graph import counts
 from bayesfield.kernels import gibbs, langevin
-from bayesfield.kernels.gibbs_pairs import WIDTH
+from bayesfield.kernels.gibbs_single import HALF, WIDTH
 from bayesfield.learning import Objective
 from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Stats
 from bayesfield.samplers.steps import drive
@@ -70,7 +70,7 @@ class Langevin(Options):
         return kept, {}
 
     def _generators(self, shared: "_Shared") -> int:
-        return WIDTH if shared.fast is not None else max(len(shared.problem.objective.codes), 1)
+        return HALF if shared.fast is not None else max(len(shared.problem.objective.codes), 1)
 
     def _drift_slowly(
         self, shared: "_Shared", noise: FloatArray, x: FloatArray, seeds: np.ndarray, kept: FloatArray
@@ -97,7 +97,7 @@ class _Shared(NamedTuple):
 def _contrast(objective: Objective) -> langevin.Contrast:
     design, codes = objective.field.design, objective.codes
     batches = -(-len(codes) // WIDTH)
-    data = np.zeros((batches * WIDTH, codes.shape[1]))
+    data = np.zeros((batches * WIDTH, codes.shape[1]), dtype=np.float32)
     data[: len(codes)] = codes
     precision = objective.precision
     return langevin.Contrast(

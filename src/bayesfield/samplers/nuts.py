@@ -13,11 +13,16 @@ import numpy as np
 from bayesfield import parallel
 from bayesfield.inference import Engine, Exact
 from bayesfield.learning import Objective
-from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Stats
+from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run
 from bayesfield.types import FloatArray, InvalidInput, Options
 
-_STATS = {"logp": "log_density", "energy": "energy", "n_steps": "gradients", "step_size": "step_size"}
-_NUDGE = 0.05  # sd of the scatter around a chain's start, as nutpie wants distinct points
+_STATS = {
+    "logp": "log_density",
+    "energy": "energy",
+    "n_steps": "gradients",
+    "step_size": "step_size",
+    "diverging": "diverging",
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,7 +42,22 @@ class NUTS(Options):
         objective.at(problem.centre)  # compiled and planned before threads ask for it
         if not problem.size:
             return Run(np.empty((len(chains), plan.draws, 0)), {}, chains)
-        starts = iter([np.linalg.solve(problem.factor, c.position - problem.centre) for c in chains])
+        seeds = [int(chain.uniforms.integers(2**31)) for chain in chains]
+        finished: list[int] = []
+
+        def one(k: int) -> Any:
+            trace = self._trace(nutpie, objective, problem, chains[k].position, seeds[k], plan)
+            finished.append(k)
+            watch(len(finished) / len(chains))
+            return trace
+
+        return _collect(parallel.thread_map(one, range(len(chains))), problem, chains, plan)
+
+    def _trace(
+        self, nutpie: Any, objective: Objective, problem: Problem, start: FloatArray, seed: int, plan: Plan
+    ) -> Any:
+        """One chain: so its numbers depend on its own seed only, on any number of threads."""
+        first = np.linalg.solve(problem.factor, start - problem.centre)
         model = nutpie.compiled_pyfunc.from_pyfunc(
             problem.size,
             lambda: _density(objective, problem),
@@ -45,21 +65,19 @@ class NUTS(Options):
             [np.dtype("float64")],
             [(problem.size,)],
             ["z"],
-            make_initial_point_fn=lambda seed: next(starts),
+            make_initial_point_fn=lambda seed: first,
         )
-        trace = nutpie.sample(
+        return nutpie.sample(
             model,
             draws=plan.draws * plan.thin,
             tune=plan.warmup,
-            chains=len(chains),
-            cores=min(parallel.cores(), len(chains)),
-            seed=int(chains[0].uniforms.integers(2**31)),
+            chains=1,
+            cores=1,
+            seed=seed,
             target_accept=self.accept,
             save_warmup=False,
             progress_bar=False,
         )
-        watch(1.0)
-        return _collect(trace, problem, chains, plan)
 
 
 def _density(objective: Objective, problem: Problem) -> Callable[[FloatArray], tuple[float, FloatArray]]:
@@ -73,17 +91,15 @@ def _density(objective: Objective, problem: Problem) -> Callable[[FloatArray], t
     return log_density
 
 
-def _collect(trace: Any, problem: Problem, chains: list[Chain], plan: Plan) -> Run:
-    z = trace.posterior["z"].values[:, plan.thin - 1 :: plan.thin]
-    draws = problem.centre + z @ problem.factor.T
+def _collect(traces: list[Any], problem: Problem, chains: list[Chain], plan: Plan) -> Run:
+    def stacked(group: str, name: str) -> FloatArray:
+        values = [trace[group][name].values[0, plan.thin - 1 :: plan.thin] for trace in traces]
+        return np.stack(values).astype(np.float64)
+
+    draws = problem.centre + stacked("posterior", "z") @ problem.factor.T
     for chain, own in zip(chains, draws, strict=True):
-        chain.position = own[-1] if len(own) else chain.position
-    found = trace.sample_stats
-    stats: Stats = {
-        ours: found[theirs].values[:, plan.thin - 1 :: plan.thin].astype(float) for theirs, ours in _STATS.items()
-    }
-    stats["diverging"] = found["diverging"].values[:, plan.thin - 1 :: plan.thin].astype(float)
-    return Run(draws, stats, chains)
+        chain.position = own[-1]
+    return Run(draws, {ours: stacked("sample_stats", theirs) for theirs, ours in _STATS.items()}, chains)
 
 
 def _nutpie() -> Any:

@@ -50,7 +50,9 @@ def sample_posterior(
         raise InvalidInput("draws, chains and thin must be above zero, and warmup not below it")
     problem = _problem(field, X, prior or Normal(variance=1.0), chosen, shape)
     if resume is not None and (resume.sampler != repr(chosen) or resume.values.shape[2] != problem.size):
-        raise InvalidInput(f"these draws came from {resume.sampler} on {resume.values.shape[2]} parameters: go on alike")
+        raise InvalidInput(
+            f"these draws came from {resume.sampler} on {resume.values.shape[2]} parameters: go on alike"
+        )
     state = new_chains(problem, chains, seed) if resume is None else copy.deepcopy(resume.chains)
     if warmup is None:
         warmup = 0 if resume is not None and not isinstance(chosen, NUTS) else _warmup(chosen, problem.size)

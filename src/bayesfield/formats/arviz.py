@@ -1,0 +1,45 @@
+"""Draws of the parameters for ArviZ: an InferenceData with ArviZ 0.x, a DataTree with ArviZ 1.x."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from bayesfield.posterior import Posterior
+from bayesfield.samplers import Draws
+from bayesfield.types import InvalidInput
+
+
+def to_arviz(draws: Draws | Posterior, n: int = 1000, rng: np.random.Generator | int | None = 0) -> Any:
+    """The variable ``parameters`` by chain, draw and name, and the sampler's own figures as sample_stats.
+
+    draws: of ``bf.sample_posterior``, or a posterior of ``bf.fit``, from which four times n independent draws are made.
+    """
+    library = _arviz()
+    groups: dict[str, dict[str, Any]] = {}
+    if isinstance(draws, Posterior):
+        values = draws.sample(4 * n, rng).reshape(4, n, -1)
+        made_by = f"Gaussian posterior, {draws.record.engine}"
+    else:
+        values, made_by = draws.values, draws.sampler
+        groups["sample_stats"] = dict(draws.stats)
+    groups["posterior"] = {"parameters": values}
+    labels: Any = {
+        "coords": {"parameter": list(draws.field.parameter_names)},
+        "dims": {"parameters": ["parameter"]},
+    }
+    attributes = {"inference_library": "bayesfield", "made_by": made_by}
+    if int(library.__version__.split(".")[0]) >= 1:
+        filled = {name: group for name, group in groups.items() if group}
+        return library.from_dict(filled, attrs={"posterior": attributes}, **labels)
+    return library.from_dict(**groups, posterior_attrs=attributes, **labels)
+
+
+def _arviz() -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # version 0.23 announces version 1 at import
+            import arviz
+    except ImportError:
+        raise InvalidInput('this needs the package arviz: pip install "bayesfield[samplers]"') from None
+    return arviz
