@@ -1,7 +1,7 @@
 """Tables of cases in CSV files, the field they ask for, and the folder a fit is written to."""
 
-import itertools
 import io
+import itertools
 import json
 import platform
 import re

@@ -19,11 +19,6 @@ _ONE = np.float32(1.0)
 _C2, _C3, _C4, _C5, _C6 = (np.float32(1.0 / k) for k in (2, 3, 4, 5, 6))
 _LOG2E, _LN2 = np.float32(1.4426950408889634), np.float32(0.6931471805599453)
 _ROUND, _MOST = np.float32(0.5), np.float32(80.0)
-    np.float32(1.4426950408889634),
-    np.float32(0.6931471805599453),
-    np.float32(0.5),
-    np.float32(80),
-)
 
 
 class SingleOdds(NamedTuple):
