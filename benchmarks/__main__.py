@@ -16,8 +16,8 @@ from rich.table import Table
 
 from benchmarks.timing import Cell, Others, Report, Watch, use_one_core
 
-NAMES = ("exact", "messages", "overhead", "growth")
-PACKAGES = ("bayesfield", "numpy", "numba", "pyagrum", "mbi", "pgmax", "pgmpy", "jax")
+NAMES = ("exact", "messages", "overhead", "growth", "samplers")
+PACKAGES = ("bayesfield", "numpy", "numba", "pyagrum", "mbi", "pgmax", "pgmpy", "jax", "nutpie", "numpyro", "blackjax")
 
 
 def main() -> None:

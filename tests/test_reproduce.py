@@ -1,0 +1,156 @@
+"""The paper's experiments as a command: table, figure, manifest; interrupted runs end as uninterrupted ones do."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import bayesfield as bf
+from bayesfield import experiments
+from bayesfield.cli import app
+from bayesfield.experiments import cases, methods, run
+
+TINY = experiments.Scale("tiny", models=2, sets=2, draws=60, restarts=3, exchange_draws=15, exchange_thin=2)
+COLUMNS = ["method", "N", "model", "set", "cvm", "floor", "seconds", "converged", "mpsrf", "draws"]
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Two sizes, and the methods that take no more than a second."""
+    monkeypatch.setattr(cases, "SIZES", (10, 30))
+    monkeypatch.setattr(cases, "SHOWN", 30)
+    quick = {name: methods.METHODS[name] for name in ("BL-MP", "BL-BP", "LV-CD", "MC-BP", "exchange")}
+    monkeypatch.setattr(run, "METHODS", quick)
+    return quick
+
+
+def test_table_figure_and_manifest(small, tmp_path):
+    table = experiments.reproduce("fig2", tmp_path, TINY)
+    written = pd.read_csv(tmp_path / "fig2.csv")
+    assert list(written.columns) == COLUMNS
+    assert set(table["method"]) == {"HMC", *small}
+    sets = table.groupby(["method", "N", "model"]).size().unstack("method")
+    assert (sets["exchange"] == 1).all()
+    assert (sets.drop(columns="exchange") == 2).all(axis=None)
+    assert np.isfinite(table["cvm"]).all()
+    assert (table["floor"] > 0).all()
+    assert table.loc[table["method"] == "LV-CD", "mpsrf"].notna().all()
+    assert table.loc[table["method"] == "BL-MP", "mpsrf"].isna().all()
+    assert (tmp_path / "fig2.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (tmp_path / "fig2.svg").read_text()
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert manifest["finished"]
+    assert manifest["settings"]["scale"]["draws"] == 60
+    assert manifest["packages"]["numpy"] == np.__version__
+
+
+def test_interrupted_run_ends_in_the_same_table(small, tmp_path, monkeypatch):
+    whole = experiments.reproduce("fig2", tmp_path / "whole", TINY)
+    calls = []
+
+    def interrupted(*arguments):
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return small["MC-BP"](*arguments)
+
+    monkeypatch.setitem(small, "MC-BP", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        experiments.reproduce("fig2", tmp_path / "parts", TINY)
+    assert not (tmp_path / "parts" / "fig2.csv").exists()
+    assert not json.loads((tmp_path / "parts" / "manifest.json").read_text())["finished"]
+    kept = len(list((tmp_path / "parts" / "cells").glob("*.json")))
+    assert 5 < kept < 20
+    again = experiments.reproduce("fig2", tmp_path / "parts", TINY)
+    pd.testing.assert_frame_equal(again.drop(columns="seconds"), whole.drop(columns="seconds"))
+
+
+def test_worst_and_best_marginals(small, tmp_path):
+    table = experiments.reproduce("fig3", tmp_path, TINY)
+    assert set(table["N"]) == {30}
+    found = run.histograms("fig3", tmp_path)
+    assert set(found) == set(small)
+    for arrays in found.values():
+        assert arrays["worst_cvm"] >= arrays["best_cvm"]
+        widths = np.diff(arrays["worst_edges"])
+        assert (arrays["worst_truth"] * widths).sum() == pytest.approx(1.0)
+    assert (tmp_path / "fig3.png").exists()
+
+
+@pytest.mark.parametrize("figure", ["fig4", "fig5"])
+def test_edge_strengths(small, figure, tmp_path, monkeypatch):
+    monkeypatch.setattr(cases, "STRENGTHS", (0.1, 2.0))
+    monkeypatch.setattr(cases, "CASES", 40)
+    table = experiments.reproduce(figure, tmp_path, TINY)
+    assert sorted(table["d"].unique()) == [0.1, 2.0]
+    assert "d" in pd.read_csv(tmp_path / f"{figure}.csv").columns
+
+
+def test_truth_of_the_cases():
+    field, X, prior = cases.Case("fig5", 2.0, 0).make(0)
+    assert X.shape == (1000, 25)
+    assert X.mean() > 0.5  # fields of 1
+    assert (prior.precision(field) == 1.0).all()
+    field, X, prior = cases.Case("fig2", 100, 1).make(0)
+    assert X.shape == (100, 25)
+    assert (prior.precision(field) == 4.0).all()
+    other = cases.Case("fig3", 100, 1).make(0)[1]
+    np.testing.assert_array_equal(X, other)  # figure 3 shows marginals of figure 2's own problem
+    assert (X != cases.Case("fig2", 100, 2).make(0)[1]).any()
+    assert (X != cases.Case("fig2", 100, 1).make(1)[1]).any()
+
+
+def test_a_folder_with_another_run_is_refused(small, tmp_path):
+    experiments.reproduce("fig3", tmp_path, TINY)
+    with pytest.raises(bf.InvalidInput, match="other settings"):
+        experiments.reproduce("fig3", tmp_path, TINY, seed=1)
+
+
+@pytest.mark.parametrize(("name", "scale"), [("fig9", "quick"), ("fig2", "huge")])
+def test_unknown_names_are_refused(name, scale, tmp_path):
+    with pytest.raises(bf.InvalidInput, match="is one of"):
+        experiments.reproduce(name, tmp_path, scale)
+
+
+def test_a_method_without_a_posterior_is_a_row(small, tmp_path, monkeypatch):
+    def refuse(*arguments):
+        return methods.Outcome(None, 0.1, False, note="no posterior")
+
+    monkeypatch.setattr(run, "METHODS", {"refuses": refuse})
+    table = experiments.reproduce("fig3", tmp_path, TINY)
+    row = table[table["method"] == "refuses"].iloc[0]
+    assert np.isnan(row["cvm"])
+    assert not row["converged"]
+
+
+def test_command_line(small, tmp_path, monkeypatch):
+    monkeypatch.setattr(experiments.figures, "SCALES", {"quick": TINY})
+    done = CliRunner().invoke(app, ["reproduce", "fig2", "--out", str(tmp_path), "--jobs", "1"])
+    assert done.exit_code == 0, done.output
+    assert "BL-MP" in done.output
+    assert (tmp_path / "fig2.csv").exists()
+
+
+@pytest.mark.slow
+def test_killed_in_parallel_and_resumed(tmp_path):
+    """The real command with two processes, stopped by Ctrl-C in the middle: a plain message, and what was done stays."""
+    command = [sys.executable, "-m", "bayesfield.cli", "reproduce", "fig3", "--out", str(tmp_path), "--jobs", "2"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 240
+    while len(list(tmp_path.glob("cells/*.json"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.2)
+    os.kill(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "goes on" in errors
+    assert "Traceback" not in errors
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "fig3.csv").exists()
