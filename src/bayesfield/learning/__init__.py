@@ -1,17 +1,21 @@
 """From data to the most probable parameters λ_MP: one objective for all engines, and ways to minimise it."""
 
+from bayesfield.learning.composite import Composite, PseudoLikelihood, composite, composite_map, pseudo_likelihood_map
 from bayesfield.learning.moment_matching import pseudo_moments
 from bayesfield.learning.objective import MeanPrecision, Objective, Point, mrf_objective
 from bayesfield.learning.optimise import Iteration, Optimum, lbfgs, newton
-from bayesfield.learning.pseudo_likelihood import pseudo_likelihood_map
 from bayesfield.learning.stochastic import enough_chains, sampled_newton
 
 __all__ = [
+    "Composite",
     "Iteration",
     "MeanPrecision",
     "Objective",
     "Optimum",
     "Point",
+    "PseudoLikelihood",
+    "composite",
+    "composite_map",
     "enough_chains",
     "lbfgs",
     "mrf_objective",
