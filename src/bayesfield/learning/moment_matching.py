@@ -34,11 +34,18 @@ def pseudo_moments(objective: Objective) -> FloatArray:
     return result
 
 
-def _matching_tables(known: CompiledField, taken: FloatArray, weight: float) -> FloatArray:
-    """θ from frequencies, with one case's worth of the uniform distribution added so that none is zero."""
+def smoothed_frequencies(known: CompiledField, taken: FloatArray, weight: float) -> FloatArray:
+    """How often the data take each table entry, (T,), with one case's worth of the uniform distribution added."""
     g = known.graph.arrays
     sizes = np.concatenate([g.cardinality, np.diff(g.table_ptr)])
-    log_belief = np.log((taken + 1.0 / np.repeat(sizes, sizes)) / (weight + 1.0))
+    result: FloatArray = (taken + 1.0 / np.repeat(sizes, sizes)) / (weight + 1.0)
+    return result
+
+
+def _matching_tables(known: CompiledField, taken: FloatArray, weight: float) -> FloatArray:
+    """θ from frequencies, none of which is zero."""
+    g = known.graph.arrays
+    log_belief = np.log(smoothed_frequencies(known, taken, weight))
     n_node = int(g.node_ptr[-1])
     slot = np.repeat(np.arange(len(g.scope)), np.diff(g.message_ptr))
     entry = g.node_ptr[g.scope[slot]] + np.arange(len(slot)) - g.message_ptr[slot]
