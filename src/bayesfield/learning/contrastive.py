@@ -22,10 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfield import parallel
-from bayesfield.graph import counts, features, local_variances
+from bayesfield.graph import counts, features
 from bayesfield.inference import chains as gibbs
 from bayesfield.learning.composite import composite, composite_map
-from bayesfield.learning.moment_matching import smoothed_frequencies
 from bayesfield.learning.objective import Objective, Point
 from bayesfield.learning.optimise import Iteration, Optimum, Watch
 from bayesfield.learning.precision import DensePrecision
@@ -177,10 +176,7 @@ def _diagonal_scale(objective: Objective, f: FloatArray) -> _Scale:
 
     λ_max(S⁻¹P), with the data's covariance in P, by power iteration, which comes from below.
     """
-    known = objective.field
-    frequencies = smoothed_frequencies(known, objective.counts, objective.weight)
-    prior = np.diag(objective.precision) if objective.precision.ndim == 2 else objective.precision
-    diagonal = objective.weight * local_variances(known.graph, known.design, frequencies) + prior
+    diagonal = objective.rough_diagonal(objective.frequencies())
     vector = np.random.default_rng(0).standard_normal(len(diagonal))
     largest = 1.0
     for _ in range(_ROUNDS):

@@ -12,7 +12,6 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
-from bayesfield.graph import CompiledField
 from bayesfield.learning.objective import Objective
 from bayesfield.response.indicators import slot_states
 from bayesfield.types import FloatArray, GraphArrays
@@ -23,7 +22,7 @@ _RIDGE = 1e-6  # settles parameters that the tables leave open
 def pseudo_moments(objective: Objective) -> FloatArray:
     """λ whose tables come closest to having the data's smoothed frequencies as beliefs."""
     known = objective.field
-    target = _matching_tables(known, objective.counts, objective.weight) - known.design.offset
+    target = _matching_tables(known.graph.arrays, objective.frequencies()) - known.design.offset
     target[~np.isfinite(target)] = 0.0
     move = _without_single_parts(known.graph.arrays)
     left = (move @ known.design.matrix).tocsc()
@@ -34,18 +33,9 @@ def pseudo_moments(objective: Objective) -> FloatArray:
     return result
 
 
-def smoothed_frequencies(known: CompiledField, taken: FloatArray, weight: float) -> FloatArray:
-    """How often the data take each table entry, (T,), with one case's worth of the uniform distribution added."""
-    g = known.graph.arrays
-    sizes = np.concatenate([g.cardinality, np.diff(g.table_ptr)])
-    result: FloatArray = (taken + 1.0 / np.repeat(sizes, sizes)) / (weight + 1.0)
-    return result
-
-
-def _matching_tables(known: CompiledField, taken: FloatArray, weight: float) -> FloatArray:
+def _matching_tables(g: GraphArrays, frequencies: FloatArray) -> FloatArray:
     """θ from frequencies, none of which is zero."""
-    g = known.graph.arrays
-    log_belief = np.log(smoothed_frequencies(known, taken, weight))
+    log_belief = np.log(frequencies)
     n_node = int(g.node_ptr[-1])
     slot = np.repeat(np.arange(len(g.scope)), np.diff(g.message_ptr))
     entry = g.node_ptr[g.scope[slot]] + np.arange(len(slot)) - g.message_ptr[slot]
