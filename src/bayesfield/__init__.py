@@ -22,6 +22,7 @@ from bayesfield.inference import (
     preview,
     sample,
 )
+from bayesfield.learning import ContrastiveDivergence, IterativeScaling, PseudoLikelihood
 from bayesfield.model import Factor, Normal, RandomField, Variable, chain, grid, grid_edges, pairwise, potts
 from bayesfield.posterior import Check, FitRecord, Posterior, fit
 from bayesfield.types import BayesfieldError, FitWarning, IndefiniteCurvature, InvalidInput, Outcome, Status, TooLarge
@@ -34,6 +35,7 @@ __all__ = [
     "Beliefs",
     "Bethe",
     "Check",
+    "ContrastiveDivergence",
     "Engine",
     "Enumeration",
     "Evidence",
@@ -43,10 +45,12 @@ __all__ = [
     "FitWarning",
     "IndefiniteCurvature",
     "InvalidInput",
+    "IterativeScaling",
     "Kikuchi",
     "Normal",
     "Outcome",
     "Posterior",
+    "PseudoLikelihood",
     "RandomField",
     "Sampled",
     "Status",

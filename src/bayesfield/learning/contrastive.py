@@ -124,7 +124,8 @@ def _cases(codes: IntArray, size: int, rng: np.random.Generator) -> IntArray:
     """So many cases: all of them equally often, as far as that goes, and the rest at random."""
     whole, rest = divmod(size, len(codes))
     some = rng.choice(len(codes), rest, replace=False) if rest else np.empty(0, dtype=np.int64)
-    return codes[np.concatenate([np.tile(np.arange(len(codes)), whole), some])]
+    result: IntArray = codes[np.concatenate([np.tile(np.arange(len(codes)), whole), some])]
+    return result
 
 
 def _chains(objective: Objective, options: ContrastiveDivergence, here: FloatArray) -> _Walk:
