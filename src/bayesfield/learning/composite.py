@@ -19,7 +19,6 @@ V = P⁻¹ where J = H (blocks as independent as they seem; the true likelihood)
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -36,7 +35,7 @@ from bayesfield.types import FloatArray, IntArray, InvalidInput, Marginals, Opti
 
 _CASES = 512  # that one thread takes at a time
 _NEWTON = 4000  # parameters up to which steps are Newton's, with a dense curvature
-_TIGHT = 1e-9  # posterior standard deviations: Newton's steps are quadratic, so this is one step more than 1e-5
+TIGHT = 1e-9  # posterior standard deviations: Newton's steps are quadratic, so this is one step more than 1e-5
 
 
 @dataclass(frozen=True, repr=False)
@@ -171,7 +170,7 @@ def composite(
 def composite_map(
     objective: Composite,
     start: FloatArray,
-    tolerance: float = _TIGHT,
+    tolerance: float = TIGHT,
     max_iterations: int = 200,
     watch: Watch | None = None,
 ) -> Optimum:
@@ -181,6 +180,8 @@ def composite_map(
     return lbfgs(objective, start, tolerance, 10 * max_iterations, watch)
 
 
-def pseudo_likelihood_map(field: CompiledField, codes: IntArray, precision: FloatArray, location: FloatArray) -> Any:
+def pseudo_likelihood_map(
+    field: CompiledField, codes: IntArray, precision: FloatArray, location: FloatArray
+) -> FloatArray:
     """The pseudo-likelihood's optimum: cheap, consistent, and a good start for dense fields."""
     return composite_map(composite(field, codes, precision, location), location, 1e-6).parameters

@@ -23,6 +23,7 @@ from bayesfield.learning import (
     iterative_scaling,
     matched_moments,
 )
+from bayesfield.learning.composite import TIGHT
 from bayesfield.learning.optimise import Watch
 from bayesfield.model import RandomField
 from bayesfield.posterior.affordable import SAMPLED
@@ -32,7 +33,6 @@ from bayesfield.types import IndefiniteCurvature, InvalidInput
 
 Learner = PseudoLikelihood | ContrastiveDivergence | IterativeScaling | PseudoMoments
 
-_TIGHT = 1e-9  # posterior standard deviations, for composite likelihoods: one Newton step more than 1e-5
 _MINIMISERS = ("auto", "newton", "lbfgs")
 _LEARNERS: dict[str, Learner] = {
     "pseudo_likelihood": PseudoLikelihood(),
@@ -116,7 +116,7 @@ def _composite(task: Task, learner: PseudoLikelihood, engine: Engine | None) -> 
         require_dense(len(start), "a composite likelihood's posterior", "Give the curvature: response=bf.Bethe().")
         if task.form not in ("auto", "dense"):
             raise InvalidInput(f"a composite likelihood's own precision is dense; for {task.form!r} give a response")
-    optimum = composite_map(near, start, min(task.tolerance, _TIGHT), task.max_iterations, task.watch)
+    optimum = composite_map(near, start, min(task.tolerance, TIGHT), task.max_iterations, task.watch)
     if task.curved is not None or engine is not None:
         return _bent(task, learner, optimum, engine)
     sandwich = learner.covariance == "sandwich"
