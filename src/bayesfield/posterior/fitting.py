@@ -80,14 +80,13 @@ def fit(
     if tolerance <= 0 or max_iterations < 1:
         raise InvalidInput("tolerance and max_iterations must be above zero")
     chosen, wanted = as_engine(engine), as_method(method)
+    ruled = uncorrected(wanted, correction)
     curved = None if response is None else as_engine(response)
     objective = mrf_objective(field, X, prior or Normal(variance=1.0), chosen)
     task = _Task(objective, field, curved, wanted, form, start, tolerance, max_iterations, watch)
     generator = np.random.default_rng(rng)
     found, choice, check = _found(task, None if engine is None else chosen, generator)
-    kind, reason = uncorrected(wanted, correction) or correction_kind(
-        found.objective, found.curved, correction, explicit=not choice
-    )
+    kind, reason = ruled or correction_kind(found.objective, found.curved, correction, explicit=not choice)
     mean, precision, correction_record = _correct(found, kind, generator)
     if correction == "auto" and not correction_record.settled:
         reason = f"the {correction_record.kind} one did not come to rest"
