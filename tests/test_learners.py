@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import minimize
 
 import bayesfield as bf
+from bayesfield import cli
 from bayesfield.graph import compiled
 from bayesfield.learning import (
     composite,
@@ -19,6 +20,8 @@ from bayesfield.learning import (
 )
 from bayesfield.learning.blocks import grown_blocks
 from bayesfield.learning.iterative_scaling import scaling_groups
+from bayesfield.posterior import methods
+from bayesfield.posterior.laplace import LEARNERS
 
 from awkward import CASES
 from naive import Naive
@@ -421,6 +424,11 @@ def test_methods_without_data_or_parameters(method):
     assert bf.fit(bf.RandomField({"a": 2}), [[0]], method=METHODS[method]).summary().empty
 
 
+def test_the_command_line_knows_the_same_methods():
+    assert [m.value for m in cli.Learner] == list(methods.METHODS)
+    assert tuple(methods.METHODS[3:]) == LEARNERS
+
+
 def test_names_are_shorthands():
     field = bf.grid(3, 3)
     X = bf.sample(field, np.full(21, 0.2), 300, 0)
@@ -524,6 +532,21 @@ def test_chains_that_constraints_keep_apart_are_named():
     X = bf.sample(case.field, case.parameters, 200, 3)
     status = bf.fit(case.field, X, method=bf.ContrastiveDivergence(persistent=True, steps=40)).record.status
     assert "forbidden states" in str(status)
+
+
+@pytest.mark.parametrize("method", ["pseudo_moments", "iterative_scaling"])
+def test_matrix_free_where_no_sparse_system_is_left(monkeypatch, method):
+    """As ``fit`` does by itself for many parameters tied across factors; asked for by name, sparse is refused."""
+    field = bf.grid(3, 3, tied=True)
+    X = bf.sample(field, [0.1, 0.3], 200, 0)
+    wanted = bf.fit(field, X, engine="bethe", method=method)
+    monkeypatch.setattr("bayesfield.posterior.fitting.SMALL", 0)
+    monkeypatch.setattr("bayesfield.learning.precision._PART", 0)
+    posterior = bf.fit(field, X, engine="bethe", method=method)
+    assert posterior.record.form == "matrix-free"
+    np.testing.assert_allclose(posterior.precision, wanted.precision, rtol=1e-6)
+    with pytest.raises(bf.InvalidInput, match="sparse"):
+        bf.fit(field, X, engine="bethe", method=method, form="sparse")
 
 
 X4 = np.ones((3, 4), dtype=int)

@@ -35,6 +35,7 @@ _DENSE = 4000  # parameters up to which steps are scaled by a full matrix
 _GROUP = 256  # chains that one thread takes at a time, on any number of cores
 _BATCHES = 10  # of iterates: the spread of their means is the Monte-Carlo error
 _WARM = 20  # sweeps of persistent chains from the data before the first step
+_NUMBERS = 20_000_000  # in the matrix of the data's features
 _ROUNDS = 30  # of power iteration
 _LONGEST = 2.0  # standard deviations: longest step of any parameter
 _SETTLED = 0.1  # standard deviations: Monte-Carlo error of the average at which it counts as converged
@@ -193,8 +194,9 @@ def _diagonal_scale(objective: Objective, f: FloatArray) -> _Scale:
 
 
 def _centred_features(objective: Objective) -> FloatArray:
-    """Of at most some thousands of the cases, (·, F)."""
-    cases = objective.codes[:: -(-len(objective.codes) // _MOST)]
+    """Of as many of the cases, evenly spread, as fit a matrix of moderate size, (·, F)."""
+    most = max(100, min(_MOST, _NUMBERS // len(objective.location)))
+    cases = objective.codes[:: -(-len(objective.codes) // most)]
     f = features(objective.field.graph, objective.field.design, cases)
     centred: FloatArray = f - f.mean(axis=0)
     return centred

@@ -75,18 +75,26 @@ def iterative_scaling(
         if log.add(point) <= tolerance or not np.isfinite(point.value):
             break
         first = objective.at(_round(objective, groups, point))
-        if not options.accelerate or not np.isfinite(first.value):
+        if not np.isfinite(first.value):
+            break
+        if not options.accelerate:
             point = first
             continue
         log.add(first)
         second = _round(objective, groups, first)
         point, longest = _extrapolated(objective, point, first, second, longest)
-    settled = bool(log.items) and log.items[-1].distance <= tolerance and np.isfinite(point.value)
+    return Optimum(point, _status(log.items, point, tolerance, options), tuple(log.items))
+
+
+def _status(items: list[Iteration], point: Point, tolerance: float, options: IterativeScaling) -> Status:
     gradient = float(np.abs(point.gradient).max(initial=0.0))
-    history = np.array([i.gradient for i in log.items])
-    detail = "" if settled else f"{options.rounds:,} rounds were not enough: take bf.IterativeScaling(rounds=…)"
-    outcome = Outcome.OPTIMUM if settled else Outcome.NO_OPTIMUM
-    return Optimum(point, Status(outcome, len(log.items), gradient, detail, history), tuple(log.items))
+    history = np.array([i.gradient for i in items])
+    if np.isfinite(point.value) and items[-1].distance <= tolerance:
+        return Status(Outcome.OPTIMUM, len(items), gradient, history=history)
+    detail = "the engine's inference did not converge on the way"
+    if len(items) >= options.rounds:
+        detail = f"{options.rounds:,} rounds were not enough: take bf.IterativeScaling(rounds=…)"
+    return Status(Outcome.NO_OPTIMUM, len(items), gradient, detail, history)
 
 
 class _Lows(NamedTuple):

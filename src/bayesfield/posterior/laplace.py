@@ -68,7 +68,7 @@ class FitRecord:
         if self.method == SAMPLED_NEWTON or not np.isfinite(self.distance):
             return took
         if self.engine != self.response and self.method in LEARNERS:
-            return f"by {self.response} the optimum is {self.distance:.2g} posterior sd away; {took}"
+            return f"by {self.response} the optimum is {self.distance:.2g} posterior sd away in all; {took}"
         return f"optimum within {self.distance:.1g} posterior sd; {took}"
 
 

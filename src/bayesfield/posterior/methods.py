@@ -25,6 +25,7 @@ from bayesfield.learning import (
 )
 from bayesfield.learning.composite import TIGHT
 from bayesfield.learning.optimise import Watch
+from bayesfield.learning.precision import NotSparse
 from bayesfield.model import RandomField
 from bayesfield.posterior.affordable import SAMPLED
 from bayesfield.posterior.found import Found, checked_start, precision_at, starting_point
@@ -134,8 +135,7 @@ def _scaled(task: Task, learner: IterativeScaling, engine: Engine | None) -> tup
     curved = objective if task.curved is None else replace(objective, engine=task.curved)
     start = starting_point(objective, task.field, task.start)
     optimum = iterative_scaling(objective, start, learner, task.tolerance, task.watch)
-    precision, status = precision_at(objective, curved, optimum, task.field)
-    return Found(objective, curved, optimum, precision, status, _name(learner)), choice
+    return _ended(task, objective, curved, optimum, _name(learner)), choice
 
 
 def _bent(
@@ -165,8 +165,21 @@ def _with_engine(task: Task, learner: Learner, optimum: Optimum | None, engine: 
         engine = enough_chains(engine, int(task.objective.weight))
     objective = replace(task.objective, engine=engine, form=task.form_for(engine))
     ended = matched_moments(objective) if optimum is None else replace(optimum, point=objective.at(optimum.parameters))
-    precision, status = precision_at(objective, objective, ended, task.field)
-    return Found(objective, objective, ended, precision, status, _name(learner), repr(learner))
+    return _ended(task, objective, objective, ended, _name(learner), repr(learner))
+
+
+def _ended(
+    task: Task, objective: Objective, curved: Objective, optimum: Optimum, method: str, learner: str = ""
+) -> Found:
+    """With the precision at the optimum; matrix-free where the parameters leave no sparse system."""
+    try:
+        precision, status = precision_at(objective, curved, optimum, task.field)
+    except NotSparse:
+        if task.form != "auto":
+            raise
+        objective, curved = (replace(o, form="matrix-free") for o in (objective, curved))
+        precision, status = precision_at(objective, curved, optimum, task.field)
+    return Found(objective, curved, optimum, precision, status, method, learner)
 
 
 def _picked(task: Task, engine: Engine | None) -> tuple[Engine, tuple[str, ...]]:
