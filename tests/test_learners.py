@@ -327,6 +327,22 @@ def test_iterative_scaling_on_awkward_fields(case):
         np.testing.assert_allclose(found.parameters, wanted.parameters, atol=1e-8)
 
 
+@pytest.mark.parametrize("by", ["all", "factor"])
+def test_iterative_scaling_where_the_prior_ties_all_parameters(by):
+    """Λ⁻¹ = 0.1 I + 20·11ᵀ beside three cases: with its diagonal alone for a bound, parallel moves would diverge."""
+    field = bf.grid(2, 2)
+    F = field.n_parameters
+    X = bf.sample(field, np.full(F, 0.3), 3, 0)
+    prior = bf.Normal(covariance=np.linalg.inv(0.1 * np.eye(F) + 20.0 * np.ones((F, F))), mean=0.5)
+    objective = mrf_objective(field, X, prior, bf.Exact())
+    wanted = newton(objective, objective.location, 1e-10, 100)
+    plain = iterative_scaling(objective, np.zeros(F), bf.IterativeScaling(by, accelerate=False, rounds=300), 1e-12)
+    values = np.array([i.value for i in plain.iterations])
+    assert np.diff(values).max() <= 1e-12 * values[0]
+    found = iterative_scaling(objective, np.zeros(F), bf.IterativeScaling(by), 1e-9)
+    np.testing.assert_allclose(found.parameters, wanted.parameters, atol=1e-8)
+
+
 def indicator_field(cards, scopes):
     factors = []
     for scope in scopes:
