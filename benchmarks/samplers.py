@@ -105,7 +105,9 @@ def _numpyro(objective: Objective, draws: int) -> tuple[np.ndarray, float]:
     from numpyro.infer import NUTS as NumpyroNUTS
 
     density = _density(objective)
-    sampler = MCMC(NumpyroNUTS(potential_fn=lambda z: -density(z)), num_warmup=500, num_samples=draws, progress_bar=False)
+    sampler = MCMC(
+        NumpyroNUTS(potential_fn=lambda z: -density(z)), num_warmup=500, num_samples=draws, progress_bar=False
+    )
     sampler.warmup(jax.random.key(0), init_params=np.zeros(len(objective.statistic)))
     sampler.run(jax.random.key(1))  # compiles
     sampler.post_warmup_state = sampler.last_state

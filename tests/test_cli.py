@@ -1,5 +1,6 @@
 """The command line as a user meets it: a process, its output, its exit code, its files."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -117,6 +118,20 @@ def test_fit_by_sampling(folder, tmp_path):
     assert record["log_likelihood"] is None
     assert record["correction"]["kind"] == "mean"
     assert np.load(tmp_path / "o" / "posterior.npz")["skewness"].any()
+
+
+@pytest.mark.parametrize("method", ["pseudo_likelihood", "iterative_scaling"])
+def test_fit_by_another_learner(folder, tmp_path, method):
+    options = ["--model", "ising", "--graph", "complete", "--drop", "group", "--out", tmp_path / "o"]
+    done = run("fit", "cases.csv", *options, "--method", method, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    record = json.loads((tmp_path / "o" / "fit.json").read_text())
+    assert record["method"] == method
+    assert record["converged"] is True
+    cases = pd.read_csv(folder / "cases.csv").drop(columns="group")
+    field = bf.pairwise(4, itertools.combinations(range(4), 2), names=list(cases.columns))
+    got = pd.read_csv(tmp_path / "o" / "posterior.csv", index_col="parameter")
+    np.testing.assert_allclose(got["mean"], bf.fit(field, cases, method=method).mean, atol=1e-9)
 
 
 REFUSALS = {

@@ -160,46 +160,6 @@ def test_generators_are_uniform():
     assert abs(np.corrcoef(u)[0, 1]) < 5 / np.sqrt(50_000)
 
 
-@pytest.mark.parametrize(
-    "case", [c for c in CASES if c.field.n_parameters and c.name not in STUCK], ids=lambda c: c.name
-)
-def test_pseudo_likelihood_gradient(case):
-    """Value against the definition, and gradient against central differences."""
-    known = compiled(case.field)
-    codes = case.field.encode(bf.sample(case.field, case.parameters, 6, 1))
-    weights = np.arange(1.0, 7.0)
-    here = 0.7 * case.parameters + 0.1
-    slope = np.empty(known.graph.n_entries)
-
-    def value(parameters):
-        theta = known.design.potentials(parameters)
-        return gibbs.pseudo_likelihood(known.graph.arrays, theta, codes, weights, slope)
-
-    wanted = 0.0
-    for x, w in zip(codes, weights, strict=True):
-        for i, states in enumerate(case.field.states):
-            moved = np.repeat(x[None], len(states), axis=0)
-            moved[:, i] = np.arange(len(states))
-            theta = known.design.potentials(here)
-            energy = np.array([_energy(known, theta, row) for row in moved])
-            wanted += w * (np.logaddexp.reduce(energy) - energy[x[i]])
-    assert value(here) == pytest.approx(wanted, rel=1e-9)
-    gradient = known.design.expectations(slope.copy())
-    for k in range(case.field.n_parameters):
-        step = np.zeros(case.field.n_parameters)
-        step[k] = 1e-5
-        assert gradient[k] == pytest.approx((value(here + step) - value(here - step)) / 2e-5, abs=1e-5)
-
-
-def _energy(known, theta, row):
-    g = known.graph.arrays
-    total = theta[g.node_ptr[:-1] + row].sum()
-    for a in range(len(g.table_ptr) - 1):
-        slots = slice(g.scope_ptr[a], g.scope_ptr[a + 1])
-        total += theta[g.table_ptr[a] + row[g.scope[slots]] @ g.stride[slots]]
-    return total
-
-
 def test_fit_finds_the_exact_optimum():
     field = bf.pairwise(8, itertools.combinations(range(8), 2), states=(0, 1))
     rng = np.random.default_rng(2)

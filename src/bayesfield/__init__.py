@@ -22,6 +22,7 @@ from bayesfield.inference import (
     preview,
     sample,
 )
+from bayesfield.learning import ContrastiveDivergence, IterativeScaling, PseudoLikelihood
 from bayesfield.model import Factor, Normal, RandomField, Variable, chain, grid, grid_edges, pairwise, potts
 from bayesfield.posterior import Check, FitRecord, Posterior, fit
 from bayesfield.samplers import NUTS, Draws, Exchange, Langevin, Metropolis, Sampler, load_draws, sample_posterior
@@ -36,6 +37,7 @@ __all__ = [
     "Beliefs",
     "Bethe",
     "Check",
+    "ContrastiveDivergence",
     "Draws",
     "Engine",
     "Enumeration",
@@ -47,12 +49,14 @@ __all__ = [
     "FitWarning",
     "IndefiniteCurvature",
     "InvalidInput",
+    "IterativeScaling",
     "Kikuchi",
     "Langevin",
     "Metropolis",
     "Normal",
     "Outcome",
     "Posterior",
+    "PseudoLikelihood",
     "RandomField",
     "Sampled",
     "Sampler",

@@ -47,6 +47,17 @@ class Method(StrEnum):
     sampled = "sampled"
 
 
+class Learner(StrEnum):
+    auto = "auto"
+    newton = "newton"
+    lbfgs = "lbfgs"
+    pseudo_likelihood = "pseudo_likelihood"
+    cd = "cd"
+    pcd = "pcd"
+    iterative_scaling = "iterative_scaling"
+    pseudo_moments = "pseudo_moments"
+
+
 class Correction(StrEnum):
     auto = "auto"
     none = "none"
@@ -127,8 +138,11 @@ def fit(
     model: Annotated[Model, typer.Option(help="ising: two states; potts: any number, unordered.")],
     graph: Annotated[str, typer.Option(help="complete, grid:ROWSxCOLUMNS, or a CSV file of edges (two columns).")],
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
-    engine: Annotated[Method, typer.Option(help="Finds the most probable parameters.")] = Method.auto,
+    engine: Annotated[Method | None, typer.Option(help="Finds the most probable parameters; auto by default.")] = None,
     response: Annotated[Method | None, typer.Option(help="Gives the curvature there; the engine by default.")] = None,
+    method: Annotated[
+        Learner, typer.Option(help="How; auto: newton, or lbfgs where curvature is dear.")
+    ] = Learner.auto,
     correction: Annotated[
         Correction, typer.Option(help="Of the mode towards the mean; auto: the best that is affordable.")
     ] = Correction.auto,
@@ -151,8 +165,9 @@ def fit(
             field,
             cases,
             prior,
-            engine=engine.value,
+            engine=engine.value if engine is not None else None,
             response=curved,
+            method=method.value,
             correction=correction.value,
             watch=lambda i: status.update(f"step {i.number}: {i.distance:.2g} posterior sd from the optimum"),
         )

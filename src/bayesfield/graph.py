@@ -117,7 +117,7 @@ def table_entries(g: GraphArrays, codes: IntArray) -> IntArray:
     return out
 
 
-def counts(graph: Graph, codes: IntArray) -> FloatArray:
+def counts(graph: Graph, codes: IntArray | NDArray[np.int32]) -> FloatArray:
     """How often the cases (N, n) take each entry of each table: (T,)."""
     total = np.zeros(graph.n_entries)
     kernel.count_entries(graph.arrays, codes, total)

@@ -51,6 +51,7 @@ class Outcome(Enum):
     MINIMISED = "message passing did not settle; converged by minimising the free energy directly"
     SAMPLED = "sampled; means carry a Monte-Carlo error"
     OPTIMUM = "converged to an optimum"
+    CLOSED_FORM = "read off the data in closed form, without an objective"
     NOT_CONVERGED = (
         "not converged: the result is not a fixed point; raise the budget, add damping, or use bf.Exact() if the "
         "graph allows"
@@ -66,7 +67,16 @@ class Outcome(Enum):
     IMPOSSIBLE = "every joint state has probability zero; check the evidence and the zeros in the tables"
 
 
-_GOOD = frozenset({Outcome.EXACT, Outcome.CONVERGED, Outcome.MINIMISED, Outcome.SAMPLED, Outcome.OPTIMUM})
+_GOOD = frozenset(
+    {
+        Outcome.EXACT,
+        Outcome.CONVERGED,
+        Outcome.MINIMISED,
+        Outcome.SAMPLED,
+        Outcome.OPTIMUM,
+        Outcome.CLOSED_FORM,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Gibbs sampling of many independent chains, and the pseudo-likelihood, which asks for the same conditionals.
+"""Gibbs sampling of many independent chains.
 
 Each chain has its own generator (xoroshiro128+, Blackman & Vigna), so that results do not depend on how chains are
 spread over threads.
@@ -96,30 +96,3 @@ def sweep_chains(
                     stride = g.stride[g.slots[g.slot_ptr[i] + k]]
                     for y in range(K):
                         means[entry[k] + y * stride] += p[y]
-
-
-@jit
-def pseudo_likelihood(
-    g: GraphArrays, theta: FloatArray, codes: np.ndarray, weights: FloatArray, slope: FloatArray
-) -> float:
-    """−Σ w_n Σ_i log p(x_i | rest), and its gradient with respect to θ."""
-    slope[:] = 0.0
-    n = len(g.cardinality)
-    p, entry = _scratch(g)
-    value = 0.0
-    for c in range(len(codes)):
-        x = codes[c]
-        w = weights[c]
-        for i in range(n):
-            norm = _conditional(g, theta, i, x, entry, p)
-            own = theta[g.node_ptr[i] + x[i]]
-            for k in range(g.slot_ptr[i + 1] - g.slot_ptr[i]):
-                stride = g.stride[g.slots[g.slot_ptr[i] + k]]
-                own += theta[entry[k] + x[i] * stride]
-            value += w * (norm - own)
-            for y in range(g.cardinality[i]):
-                r = w * (p[y] - (1.0 if y == x[i] else 0.0))
-                slope[g.node_ptr[i] + y] += r
-                for k in range(g.slot_ptr[i + 1] - g.slot_ptr[i]):
-                    slope[entry[k] + y * g.stride[g.slots[g.slot_ptr[i] + k]]] += r
-    return value

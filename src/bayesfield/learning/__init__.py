@@ -1,19 +1,31 @@
 """From data to the most probable parameters λ_MP: one objective for all engines, and ways to minimise it."""
 
-from bayesfield.learning.moment_matching import pseudo_moments
+from bayesfield.learning.composite import Composite, PseudoLikelihood, composite, composite_map, pseudo_likelihood_map
+from bayesfield.learning.contrastive import ContrastiveDivergence, contrastive_divergence
+from bayesfield.learning.iterative_scaling import IterativeScaling, iterative_scaling
+from bayesfield.learning.moment_matching import PseudoMoments, matched_moments, pseudo_moments
 from bayesfield.learning.objective import MeanPrecision, Objective, Point, mrf_objective
 from bayesfield.learning.optimise import Iteration, Optimum, lbfgs, newton
-from bayesfield.learning.pseudo_likelihood import pseudo_likelihood_map
 from bayesfield.learning.stochastic import enough_chains, sampled_newton
 
 __all__ = [
+    "Composite",
+    "ContrastiveDivergence",
     "Iteration",
+    "IterativeScaling",
     "MeanPrecision",
     "Objective",
     "Optimum",
     "Point",
+    "PseudoLikelihood",
+    "PseudoMoments",
+    "composite",
+    "composite_map",
+    "contrastive_divergence",
     "enough_chains",
+    "iterative_scaling",
     "lbfgs",
+    "matched_moments",
     "mrf_objective",
     "newton",
     "pseudo_likelihood_map",

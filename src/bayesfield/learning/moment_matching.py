@@ -1,4 +1,6 @@
-"""A start for the MAP in closed form: the parameters at which belief propagation would return the data's moments.
+"""Pseudo-moment matching: the parameters at which belief propagation would return the data's moments.
+
+A closed form: a start for the MAP, or a learner of its own.
 
 At a fixed point with beliefs b the tables θ_i = log b_i and θ_a = log b_a − Σ_{i∈a} log b_i have those beliefs:
 equations (8) and (9) for general tables. The parameters are then read off by least squares. Tables are defined only up
@@ -6,24 +8,38 @@ to functions of one variable that may be moved between a factor and its members,
 the form in which a factor's table has no such part.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
-from bayesfield.graph import CompiledField
 from bayesfield.learning.objective import Objective
+from bayesfield.learning.optimise import Optimum
 from bayesfield.response.indicators import slot_states
-from bayesfield.types import FloatArray, GraphArrays
+from bayesfield.types import FloatArray, GraphArrays, Options, Outcome, Status
 
 _RIDGE = 1e-6  # settles parameters that the tables leave open
 
 
+@dataclass(frozen=True, repr=False)
+class PseudoMoments(Options):
+    """Pseudo-moment matching as a learner. It knows no prior."""
+
+
+def matched_moments(objective: Objective) -> Optimum:
+    """The matching parameters, with value and gradient there by the objective's engine."""
+    point = objective.at(pseudo_moments(objective))
+    return Optimum(point, Status(Outcome.CLOSED_FORM), ())
+
+
 def pseudo_moments(objective: Objective) -> FloatArray:
-    """λ whose tables come closest to having the data's smoothed frequencies as beliefs."""
+    """λ whose tables come closest to having the data's smoothed frequencies as beliefs; the prior mean without data."""
     known = objective.field
-    target = _matching_tables(known, objective.counts, objective.weight) - known.design.offset
+    if not objective.weight:
+        return objective.location
+    target = _matching_tables(known.graph.arrays, objective.frequencies()) - known.design.offset
     target[~np.isfinite(target)] = 0.0
     move = _without_single_parts(known.graph.arrays)
     left = (move @ known.design.matrix).tocsc()
@@ -34,11 +50,9 @@ def pseudo_moments(objective: Objective) -> FloatArray:
     return result
 
 
-def _matching_tables(known: CompiledField, taken: FloatArray, weight: float) -> FloatArray:
-    """θ from frequencies, with one case's worth of the uniform distribution added so that none is zero."""
-    g = known.graph.arrays
-    sizes = np.concatenate([g.cardinality, np.diff(g.table_ptr)])
-    log_belief = np.log((taken + 1.0 / np.repeat(sizes, sizes)) / (weight + 1.0))
+def _matching_tables(g: GraphArrays, frequencies: FloatArray) -> FloatArray:
+    """θ from frequencies, none of which is zero."""
+    log_belief = np.log(frequencies)
     n_node = int(g.node_ptr[-1])
     slot = np.repeat(np.arange(len(g.scope)), np.diff(g.message_ptr))
     entry = g.node_ptr[g.scope[slot]] + np.arange(len(slot)) - g.message_ptr[slot]

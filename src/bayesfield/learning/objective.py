@@ -105,10 +105,17 @@ class Objective:
         """Collects the mean of P over points."""
         return MeanPrecision(self)
 
-    def rough_diagonal(self, point: Point) -> FloatArray:
-        """About diag(P), (F,)."""
+    def rough_diagonal(self, tables: FloatArray) -> FloatArray:
+        """About diag(P), (F,), from beliefs or from the data's frequencies."""
         prior = np.diag(self.precision) if self.precision.ndim == 2 else self.precision
-        return self.weight * local_variances(self.field.graph, self.field.design, point.marginals.tables) + prior
+        return self.weight * local_variances(self.field.graph, self.field.design, tables) + prior
+
+    def frequencies(self) -> FloatArray:
+        """How often the data take each table entry, (T,), with one case's worth of the uniform distribution added."""
+        g = self.field.graph.arrays
+        sizes = np.concatenate([g.cardinality, np.diff(g.table_ptr)])
+        result: FloatArray = (self.counts + 1.0 / np.repeat(sizes, sizes)) / (self.weight + 1.0)
+        return result
 
     def slope(self, parameters: FloatArray) -> FloatArray | None:
         """∇L, or None where the engine does not converge."""
@@ -139,7 +146,7 @@ class MeanPrecision:
             self._dense = self._dense + np.sum(covariances, axis=0)
         else:
             self._responses += responses
-            self._diagonal += np.sum([o.rough_diagonal(p) for p in points], axis=0)
+            self._diagonal += np.sum([o.rough_diagonal(p.marginals.tables) for p in points], axis=0)
         self.count += len(points)
 
     def precision(self) -> Precision:

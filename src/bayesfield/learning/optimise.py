@@ -2,18 +2,41 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.optimize import minimize
 
-from bayesfield.learning.objective import Objective, Point
+from bayesfield.learning.objective import Point
+from bayesfield.learning.precision import Precision
 from bayesfield.types import FloatArray, IndefiniteCurvature, Outcome, Status
 
 _SUFFICIENT = 1e-4  # Armijo: share of the predicted decrease that a step must bring
 _ROUNDING = 1e-11  # of the value: a decrease below it cannot be seen
 _HALVINGS = 25
 _CRAWL, _PATIENCE = 0.02, 3  # steps that short, that many in a row: the approximation has no optimum to go to
+
+
+class Smooth(Protocol):
+    """What the minimisers ask of an objective: the likelihood by an engine, or a composite one."""
+
+    @property
+    def weight(self) -> float:
+        """N."""
+        ...
+
+    @property
+    def precision(self) -> FloatArray:
+        """Λ⁻¹, its diagonal or the matrix."""
+        ...
+
+    def at(self, parameters: FloatArray) -> Point:
+        """Value and gradient."""
+        ...
+
+    def posterior_precision(self, point: Point) -> Precision:
+        """Curvature."""
+        ...
 
 
 class Iteration(NamedTuple):
@@ -46,7 +69,7 @@ Watch = Callable[[Iteration], None]
 
 
 def newton(
-    objective: Objective, start: FloatArray, tolerance: float, max_iterations: int, watch: Watch | None = None
+    objective: Smooth, start: FloatArray, tolerance: float, max_iterations: int, watch: Watch | None = None
 ) -> Optimum:
     """Damped Newton. Stops within ``tolerance`` posterior standard deviations of the optimum.
 
@@ -75,7 +98,7 @@ def newton(
 
 
 def lbfgs(
-    objective: Objective, start: FloatArray, tolerance: float, max_iterations: int, watch: Watch | None = None
+    objective: Smooth, start: FloatArray, tolerance: float, max_iterations: int, watch: Watch | None = None
 ) -> Optimum:
     """L-BFGS (SciPy's). The tolerance is on the gradient, in units of the prior precision and √N."""
     log = _Log(watch)
@@ -103,7 +126,7 @@ def lbfgs(
     return _ended(Outcome.OPTIMUM if close and np.isfinite(best.value) else Outcome.NO_OPTIMUM, best, log)
 
 
-def _line_search(objective: Objective, point: Point, direction: FloatArray) -> tuple[Point, float]:
+def _line_search(objective: Smooth, point: Point, direction: FloatArray) -> tuple[Point, float]:
     """Halve the step until the objective falls enough; 0 when it never does."""
     slope = float(point.gradient @ direction)
     slack = _ROUNDING * max(1.0, abs(point.value)) if np.isfinite(point.value) else 0.0

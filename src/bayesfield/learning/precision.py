@@ -70,14 +70,14 @@ class Precision(ABC):
 
 
 class DensePrecision(Precision):
-    """By a Cholesky factor."""
+    """By a Cholesky factor; lower: the factor, where it is known better than from the matrix."""
 
     form = "dense"
 
-    def __init__(self, matrix: FloatArray) -> None:
+    def __init__(self, matrix: FloatArray, lower: FloatArray | None = None) -> None:
         self._matrix = matrix
         try:
-            self._lower: FloatArray = linalg.cholesky(matrix, lower=True)
+            self._lower: FloatArray = linalg.cholesky(matrix, lower=True) if lower is None else lower
         except (linalg.LinAlgError, ValueError):
             raise IndefiniteCurvature(Outcome.INDEFINITE.value) from None
 

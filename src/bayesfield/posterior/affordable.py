@@ -6,6 +6,7 @@ from bayesfield.types import InvalidInput
 
 DENSE = 4000  # parameters up to which the precision is dense …
 SMALL = 1500  # … where the sparse form would do as well: it is 8 times faster at 1,160 parameters, 60 times at 4,720
+SAMPLED = 3000  # parameters up to which the sampled engine, whose covariance is dense, stands in for another
 DEAR = 2e9  # table entries times parameters: about 10 s for the exact covariance
 _AFFORDABLE = 30.0  # seconds
 _STEPS = 6  # natural-gradient steps

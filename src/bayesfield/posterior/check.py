@@ -1,7 +1,7 @@
-"""How far to trust a fit: the engine's means at its own optimum against sampled ones.
+"""How far to trust a fit: one Newton step from its mode with sampled means.
 
-At the engine's optimum λ the true gradient is N (E_true[f] − E_engine[f]), so one Newton step tells how far the true
-optimum is: λ − λ_true ≈ P⁻¹ N (E_true[f] − E_engine[f]), here in posterior standard deviations, with E_true sampled.
+λ − λ_true ≈ P⁻¹ g with g = N (E_true[f] − f̄) + Λ⁻¹ (λ − μ) the true gradient at the mode λ, here in posterior standard
+deviations, with E_true and P sampled. At an engine's own optimum g = N (E_true[f] − E_engine[f]): its bias.
 """
 
 from dataclasses import dataclass
@@ -64,16 +64,16 @@ class Check:
 
 
 def check_fit(objective: Objective, names: list[str], mode: FloatArray, sd: FloatArray, engine: Sampled) -> Check:
-    """Compare the objective's engine with ``engine`` at the mode."""
+    """Compare a fit with ``engine`` at its mode. The objective's own engine is not asked."""
     known = objective.field
     theta = known.design.potentials(mode)
-    own = known.design.expectations(objective.engine.infer(known.graph, theta).tables)
     sampled = engine.infer(known.graph, theta)
-    batches = np.array([known.design.expectations(tables) for tables in sampled.state.batch_means])
+    means = [known.design.expectations(tables) for tables in sampled.state.batch_means]
+    gradients = np.array([objective.gradient(mode, mean) for mean in means])
     precision = objective.weight * engine.response(known.graph, known.design, theta, sampled).covariance()
     precision += np.diag(objective.precision) if objective.precision.ndim == 1 else objective.precision
     factor = linalg.cho_factor(precision)
     sampled_sd = np.sqrt(np.diag(linalg.cho_solve(factor, np.eye(len(mode)))))
-    gaps = objective.weight * linalg.cho_solve(factor, (batches - own).T).T / sampled_sd
+    gaps = linalg.cho_solve(factor, gradients.T).T / sampled_sd
     error = gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))
     return Check(names, gaps.mean(axis=0), error, sd / sampled_sd)

@@ -17,24 +17,23 @@ from bayesfield.learning import (
     mrf_objective,
     newton,
     pseudo_likelihood_map,
-    pseudo_moments,
     sampled_newton,
 )
 from bayesfield.learning.optimise import Watch
 from bayesfield.learning.precision import DensePrecision, NotSparse, Precision
 from bayesfield.model import Normal, RandomField
-from bayesfield.posterior.affordable import DEAR, DENSE, SMALL, correction_kind
+from bayesfield.posterior.affordable import DEAR, DENSE, SAMPLED, SMALL, correction_kind
 from bayesfield.posterior.check import Check, check_fit
 from bayesfield.posterior.correction import CorrectionRecord, mean_shift, sampled_shift
-from bayesfield.posterior.laplace import SAMPLED_NEWTON, FitRecord, Posterior, reason_for_refusal
+from bayesfield.posterior.found import Found, precision_at, starting_point
+from bayesfield.posterior.laplace import SAMPLED_NEWTON, FitRecord, Posterior
+from bayesfield.posterior.methods import Learner, as_method, learn, uncorrected
 from bayesfield.posterior.skewness import MOST, marginal_skewness, sampled_skewness
 from bayesfield.posterior.variational import sampled_variational, variational
 from bayesfield.response.base import require_dense
-from bayesfield.types import FitWarning, FloatArray, IndefiniteCurvature, InvalidInput, Status
+from bayesfield.types import FitWarning, FloatArray, IndefiniteCurvature, InvalidInput
 
 __all__ = ["Iteration", "fit"]
-
-_SAMPLED = 3000  # parameters up to which auto goes on to the sampled engine, whose covariance is dense
 
 Correction = Literal["none", "mean", "variational", "auto"]
 Form = Literal["auto", "dense", "sparse", "matrix-free"]
@@ -47,7 +46,7 @@ def fit(
     engine: Engine | str | None = None,
     response: Engine | str | None = None,
     *,
-    method: Literal["auto", "newton", "lbfgs"] = "auto",
+    method: str | Learner = "auto",
     correction: Correction = "auto",
     form: Form = "auto",
     start: Any = None,
@@ -64,9 +63,11 @@ def fit(
     curvature there; by default the same engine. ``engine=bf.Exact(), response=bf.Bethe()`` is the paper's BL-MP,
     ``engine=bf.Bethe()`` its BL-BP.
 
-    method: "newton", or "lbfgs" where curvature is dear; "auto" goes by the cost of one covariance. start: parameters
-    to begin from; by default the better of pseudo-moment matching and the prior mean. tolerance: distance to the
-    optimum in posterior standard deviations. watch: called with every Iteration, for progress displays.
+    method: "newton", or "lbfgs" where curvature is dear; "auto" goes by the cost of one covariance. Or another learner
+    (posterior.methods): "pseudo_likelihood", "cd", "pcd", "iterative_scaling", "pseudo_moments", or an object that has
+    its options, such as bf.PseudoLikelihood(block=16). start: parameters to begin from; by default the better of
+    pseudo-moment matching and the prior mean. tolerance: distance to the optimum in posterior standard deviations.
+    watch: called with every Iteration, for progress displays.
 
     correction: of the mode towards the mean, and of the width (posterior.correction): "none" is the plain Laplace
     posterior, "mean" shifts the mean to second order, "variational" refines mean and precision; "auto" takes the best
@@ -78,16 +79,14 @@ def fit(
         raise InvalidInput(f"the prior is a bf.Normal, such as bf.Normal(variance=0.25); got {prior!r}")
     if tolerance <= 0 or max_iterations < 1:
         raise InvalidInput("tolerance and max_iterations must be above zero")
-    chosen = as_engine(engine)
+    chosen, wanted = as_engine(engine), as_method(method)
+    ruled = uncorrected(wanted, correction)
     curved = None if response is None else as_engine(response)
     objective = mrf_objective(field, X, prior or Normal(variance=1.0), chosen)
-    task = _Task(objective, field, curved, method, form, start, tolerance, max_iterations, watch)
+    task = _Task(objective, field, curved, wanted, form, start, tolerance, max_iterations, watch)
     generator = np.random.default_rng(rng)
-    if isinstance(chosen, Auto):
-        found, choice, check = _choose(task, chosen, generator)
-    else:
-        found, choice, check = task.find(chosen), (), None
-    kind, reason = correction_kind(found.objective, found.curved, correction, explicit=not choice)
+    found, choice, check = _found(task, None if engine is None else chosen, generator)
+    kind, reason = ruled or correction_kind(found.objective, found.curved, correction, explicit=not choice)
     mean, precision, correction_record = _correct(found, kind, generator)
     if correction == "auto" and not correction_record.settled:
         reason = f"the {correction_record.kind} one did not come to rest"
@@ -95,8 +94,8 @@ def fit(
     skewness = _skewness(found, mean, precision) if correction_record.kind != "none" else None
     gradient = found.optimum.point.gradient
     record = FitRecord(
-        engine=repr(found.objective.engine),
-        response=repr(found.curved.engine),
+        engine=found.engine_name,
+        response=found.response_name,
         method=found.method,
         form=precision.form,
         status=found.optimum.status,
@@ -122,40 +121,24 @@ def fit(
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
-    """An optimum with the precision there. curved: the objective with the engine that gave it."""
-
-    objective: Objective
-    curved: Objective
-    optimum: Optimum
-    precision: Precision
-    inference: Status
-    method: str
-
-    @property
-    def good(self) -> bool:
-        return self.optimum.status.converged and self.inference.converged
-
-
-@dataclass(frozen=True, eq=False)
 class _Task:
     """What ``fit`` was asked for."""
 
     objective: Objective
     field: RandomField
     curved: Engine | None
-    method: str
+    method: str | Learner
     form: str
     start: Any
     tolerance: float
     max_iterations: int
     watch: Watch | None
 
-    def find(self, engine: Engine, start: FloatArray | None = None) -> _Found:
+    def find(self, engine: Engine, start: FloatArray | None = None) -> Found:
         """The optimum by an engine, and the precision there. start: instead of the user's."""
         if isinstance(engine, Sampled):
             engine = enough_chains(engine, int(self.objective.weight))
-        objective = replace(self.objective, engine=engine, form=self._form(engine))
+        objective = replace(self.objective, engine=engine, form=self.form_for(engine))
         first = self.start if start is None else start
         curved = objective if self.curved is None else replace(objective, engine=self.curved)
         method = _method(objective, self.method)
@@ -163,20 +146,21 @@ class _Task:
             optimum, matrix = self._sampled(objective, first)
             if curved is objective:
                 status = optimum.point.marginals.status
-                return _Found(objective, curved, optimum, DensePrecision(matrix), status, method)
+                return Found(objective, curved, optimum, DensePrecision(matrix), status, method)
         else:
             minimise = newton if method == "newton" else lbfgs
-            here = _start(objective, self.field, first)
+            here = starting_point(objective, self.field, first)
             try:
                 optimum = minimise(objective, here, self.tolerance, self.max_iterations, self.watch)
             except NotSparse:
                 if self.form != "auto":
                     raise
                 return replace(self, form="matrix-free").find(engine, start)
-        precision, status = _precision(objective, curved, optimum, self.field)
-        return _Found(objective, curved, optimum, precision, status, method)
+        precision, status = precision_at(objective, curved, optimum, self.field)
+        return Found(objective, curved, optimum, precision, status, method)
 
-    def _form(self, engine: Engine) -> str:
+    def form_for(self, engine: Engine) -> str:
+        """The form of the precision, with what this engine can do."""
         if self.form not in ("auto", "dense", "sparse", "matrix-free"):
             raise InvalidInput(f'form is "auto", "dense", "sparse" or "matrix-free"; got {self.form!r}')
         size = self.field.n_parameters
@@ -194,21 +178,31 @@ class _Task:
         if first is None:
             here = pseudo_likelihood_map(objective.field, objective.codes, objective.precision, objective.location)
         else:
-            here = _start(objective, self.field, first)
+            here = starting_point(objective, self.field, first)
         optimum, precision, _ = sampled_newton(objective, here, self.max_iterations, self.watch)
         return optimum, precision
 
 
-def _choose(task: _Task, auto: Auto, rng: np.random.Generator) -> tuple[_Found, tuple[str, ...], Check | None]:
+def _found(task: _Task, engine: Engine | None, rng: np.random.Generator) -> tuple[Found, tuple[str, ...], Check | None]:
+    """The optimum and the precision there, why by this engine, and the check that was made. engine: the user's."""
+    if not isinstance(task.method, str):
+        found, choice = learn(task, task.method, engine)
+        return found, choice, None
+    if engine is None or isinstance(engine, Auto):
+        return _choose(task, engine or Auto(), rng)
+    return task.find(engine), (), None
+
+
+def _choose(task: _Task, auto: Auto, rng: np.random.Generator) -> tuple[Found, tuple[str, ...], Check | None]:
     """By cost first; then an approximate fit is checked, and the sampled engine takes over where it fails."""
     objective = task.objective
     picked, reason = auto.choose(objective.field.graph)
     if isinstance(picked, Exact) or not objective.weight:
         return task.find(picked), (reason,), None
-    if task.field.n_parameters > _SAMPLED:
+    if task.field.n_parameters > SAMPLED:
         return (
             task.find(picked),
-            (reason, f"not checked: more than {_SAMPLED:,} parameters, the most for sampling"),
+            (reason, f"not checked: more than {SAMPLED:,} parameters, the most for sampling"),
             None,
         )
     seed = int(rng.integers(2**31))
@@ -227,7 +221,7 @@ def _choose(task: _Task, auto: Auto, rng: np.random.Generator) -> tuple[_Found, 
     return sampled, (reason, verdict, f"so sampling took over, from {origin}; its check: {last}"), last
 
 
-def _try(task: _Task, engine: Bethe | Kikuchi, seed: int) -> tuple[_Found | None, Check | None, str]:
+def _try(task: _Task, engine: Bethe | Kikuchi, seed: int) -> tuple[Found | None, Check | None, str]:
     """An approximate fit, its check if it ended well, and what to say of it.
 
     By messages alone: where they do not settle, sampling does better than minimising the free energy.
@@ -242,18 +236,16 @@ def _try(task: _Task, engine: Bethe | Kikuchi, seed: int) -> tuple[_Found | None
     return found, check, f"its check: {check}"
 
 
-def _check(found: _Found, field: RandomField, seed: int) -> Check:
+def _check(found: Found, field: RandomField, seed: int) -> Check:
     engine = enough_chains(Sampled(seed=seed), int(found.objective.weight))
     return check_fit(found.objective, field.parameter_names, found.optimum.parameters, found.precision.sd, engine)
 
 
-def _method(objective: Objective, method: str) -> str:
+def _method(objective: Objective, method: str | Learner) -> str:
     """Newton, unless one covariance (F directions through all tables) takes some ten seconds or more."""
-    if method not in ("auto", "newton", "lbfgs"):
-        raise InvalidInput(f'method is "auto", "newton" or "lbfgs"; got {method!r}')
     if isinstance(objective.engine, Sampled):
         return SAMPLED_NEWTON
-    if method != "auto":
+    if isinstance(method, str) and method != "auto":
         return method
     if objective.form == "sparse":
         return "newton"
@@ -261,38 +253,7 @@ def _method(objective: Objective, method: str) -> str:
     return "lbfgs" if work > DEAR else "newton"
 
 
-def _start(objective: Objective, field: RandomField, start: Any) -> FloatArray:
-    if start is not None:
-        given = np.array(start, dtype=np.float64)
-        if given.shape != (field.n_parameters,) or not np.isfinite(given).all():
-            raise InvalidInput(f"start needs {field.n_parameters} finite numbers; got shape {given.shape}")
-        return given
-    if not objective.weight:
-        return objective.location
-    candidates = [pseudo_moments(objective), objective.location]
-    values = [objective.at(c).value for c in candidates]
-    return candidates[int(np.argmin(values))]
-
-
-def _precision(
-    objective: Objective, curved: Objective, optimum: Optimum, field: RandomField
-) -> tuple[Precision, Status]:
-    """P at the optimum by the responding engine, and the status of its inference there."""
-    point = optimum.point if curved is objective else curved.at(optimum.parameters)
-    matrix = None
-    try:
-        if curved.form != "dense":
-            return curved.posterior_precision(point), point.marginals.status
-        matrix = curved.curvature(point)
-        return DensePrecision(matrix), point.marginals.status
-    except IndefiniteCurvature as error:
-        raise IndefiniteCurvature(
-            f"no posterior: {reason_for_refusal(field, matrix, str(error))}. The optimisation ended as: "
-            f"{optimum.status}. The engine's inference: {point.marginals.status}"
-        ) from None
-
-
-def _skewness(found: _Found, mean: FloatArray, precision: Precision) -> FloatArray | None:
+def _skewness(found: Found, mean: FloatArray, precision: Precision) -> FloatArray | None:
     """Of every marginal, at the corrected mean; not for very many parameters."""
     objective = found.objective
     if len(mean) > MOST or not len(mean):
@@ -303,7 +264,7 @@ def _skewness(found: _Found, mean: FloatArray, precision: Precision) -> FloatArr
     return marginal_skewness(objective, mean, precision)
 
 
-def _correct(found: _Found, kind: str, rng: np.random.Generator) -> tuple[FloatArray, Precision, CorrectionRecord]:
+def _correct(found: Found, kind: str, rng: np.random.Generator) -> tuple[FloatArray, Precision, CorrectionRecord]:
     """Mean, precision and record after the correction."""
     objective, mode, precision = found.objective, found.optimum.parameters, found.precision
     if kind == "none" or not len(mode) or not found.optimum.status.converged:

@@ -17,14 +17,17 @@ from bayesfield.response.base import require_dense
 from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput, Status
 
 SAMPLED_NEWTON = "sampled newton"
+LEARNERS = ("pseudo_likelihood", "cd", "pcd", "iterative_scaling", "pseudo_moments")
 
 
 @dataclass(frozen=True)
 class FitRecord:
     """How a posterior was found.
 
-    status: of the optimisation. inference: of the engine at the optimum. distance: √(gᵀP⁻¹g), how far the optimum may
-    still be, in posterior standard deviations. log_likelihood: Σ log p(x_n|λ_MP) by the engine. form: of the precision.
+    engine: what found the parameters, an engine or a learner; response: what gave the curvature there. status: of the
+    optimisation. inference: of the engine at the optimum. distance: √(gᵀP⁻¹g), how far the optimum may still be, in
+    posterior standard deviations; after a learner, how far the responding engine's own optimum is.
+    log_likelihood: Σ log p(x_n|λ_MP) by the engine, NaN where there was none. form: of the precision.
     choice: why this engine, step by step, where ``fit`` chose it; check: the check that it made then.
     """
 
@@ -45,20 +48,28 @@ class FitRecord:
     check: Check | None = None
 
     def __str__(self) -> str:
+        known = self.log_likelihood
         return "\n".join(
             [
+                *([f"method      {self.method}"] if self.method in LEARNERS else []),
                 f"engine      {self.engine}",
                 *(f"            {reason}" for reason in self.choice),
                 f"response    {self.response}",
                 f"inference   {self.inference}",
                 f"optimum     {self.status}",
                 f"correction  {self.correction}",
-                f"cases       {self.n_cases}, log-likelihood {self.log_likelihood:.6g}",
-                f"optimum within {self.distance:.1g} posterior sd; {self.seconds:.3g} s"
-                if self.method != SAMPLED_NEWTON
-                else f"{self.seconds:.3g} s",
+                f"cases       {self.n_cases}" + (f", log-likelihood {known:.6g}" if np.isfinite(known) else ""),
+                self._ending(),
             ]
         )
+
+    def _ending(self) -> str:
+        took = f"{self.seconds:.3g} s"
+        if self.method == SAMPLED_NEWTON or not np.isfinite(self.distance):
+            return took
+        if self.engine != self.response and self.method in LEARNERS:
+            return f"by {self.response} the optimum is {self.distance:.2g} posterior sd away in all; {took}"
+        return f"optimum within {self.distance:.1g} posterior sd; {took}"
 
 
 class Posterior:
