@@ -101,12 +101,11 @@ def _density(objective: Objective) -> Callable:
 
 def _numpyro(objective: Objective, draws: int) -> tuple[np.ndarray, float]:
     import jax
-    from numpyro.infer import MCMC
-    from numpyro.infer import NUTS as NumpyroNUTS
+    from numpyro import infer
 
     density = _density(objective)
-    sampler = MCMC(
-        NumpyroNUTS(potential_fn=lambda z: -density(z)), num_warmup=500, num_samples=draws, progress_bar=False
+    sampler = infer.MCMC(
+        infer.NUTS(potential_fn=lambda z: -density(z)), num_warmup=500, num_samples=draws, progress_bar=False
     )
     sampler.warmup(jax.random.key(0), init_params=np.zeros(len(objective.statistic)))
     sampler.run(jax.random.key(1))  # compiles
@@ -141,7 +140,7 @@ def _blackjax(objective: Objective, draws: int) -> tuple[np.ndarray, float]:
 
 
 def _gibbs(watch: Watch) -> Report:
-    side, sweeps, rows = 200 if watch.quick else 1000, 10, []
+    side, sweeps, rows = 200 if watch.quick else 1000, 50, []
     problem = problems.grid(side, side, 0.2)
     states, seeds = chains.fresh(problem.graph.arrays, 1, 0)
     watch.tell(f"samplers, Gibbs, {side}×{side}")

@@ -68,6 +68,16 @@ def test_vector_and_table_kernels_sample_the_same_field():
     assert error.max() < 0.01
 
 
+def test_states_alone_by_colour():
+    """Draws on a large field are made in single precision; on a chain pairs correlate by tanh w. Within 5 se."""
+    n, w = 40_000, 0.6
+    field = bf.chain(n, states=(-1, 1))
+    x = bf.sample(field, np.r_[np.zeros(n), np.full(n - 1, w)], 2, 0, engine=bf.Sampled(burn_in=60)).astype(float)
+    found = (x[:, 1:] * x[:, :-1]).mean()
+    assert found == pytest.approx(np.tanh(w), abs=5 / np.sqrt(2 * n))
+    assert abs(x.mean()) < 5 * np.sqrt(np.exp(2 * w) / (2 * n))
+
+
 def test_colours_on_a_large_lattice():
     """Few chains on a large field move colour by colour. A strip of width 1 has known correlations: tanh w."""
     field = bf.chain(20_000)

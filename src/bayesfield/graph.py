@@ -56,11 +56,15 @@ class Design:
     constant: float = 0.0
 
     def potentials(self, parameters: FloatArray) -> FloatArray:
-        result: FloatArray = self.matrix @ parameters + self.offset
+        result = self.offset.copy()
+        A = self.matrix
+        kernel.sparse_product(A.indptr, A.indices, A.data, parameters, result)
         return result
 
     def expectations(self, tables: FloatArray) -> FloatArray:
-        result: FloatArray = self.transpose @ tables
+        result = np.zeros(self.transpose.shape[0])
+        A = self.transpose
+        kernel.sparse_product(A.indptr, A.indices, A.data, tables, result)
         return result
 
 

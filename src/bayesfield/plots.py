@@ -128,9 +128,8 @@ def marginal_histograms(shown: Mapping[str, Mapping[str, Any]], names: Sequence[
     shown: by method, histograms worst_… and best_…: edges, method, truth, parameter (a number in ``names``), cvm.
     """
     with mpl.rc_context({"axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False}):
-        figure, grid = plt.subplots(
-            2, len(shown), figsize=(2.3 * len(shown), 4.4), layout="constrained", squeeze=False, sharey=False
-        )
+        columns = max(len(shown), 1)
+        figure, grid = plt.subplots(2, columns, figsize=(2.3 * columns, 4.4), layout="constrained", squeeze=False)
     for column, (method, arrays) in enumerate(shown.items()):
         for row, kind in enumerate(("worst", "best")):
             axes, edges = grid[row, column], arrays[f"{kind}_edges"]
@@ -140,7 +139,8 @@ def marginal_histograms(shown: Mapping[str, Mapping[str, Any]], names: Sequence[
             axes.tick_params(labelsize=7)
             name = names[int(arrays[f"{kind}_parameter"])]
             axes.set_title(f"{method}\n{kind}: {name}, CVM {float(arrays[f'{kind}_cvm']):.2g}", fontsize=7)
-    grid[0, 0].legend(frameon=False, fontsize=7)
+    if shown:
+        grid[0, 0].legend(frameon=False, fontsize=7)
     return figure
 
 

@@ -1,6 +1,8 @@
 """Running a figure's cells on several processes, with progress, safe to interrupt."""
 
 import multiprocessing
+import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import asdict
@@ -50,7 +52,7 @@ def run_figure(figure: str, scale: Scale, out: Path, jobs: int, seed: int, watch
 def _in_parallel(left: list[Case], scale: Scale, store: Store, jobs: int, seed: int, tick: Callable[[], None]) -> None:
     context = multiprocessing.get_context("spawn")  # threads and forks do not go together
     threads = max(1, parallel.cores() // jobs)
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=parallel.limit, initargs=(threads,))
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(threads,))
     try:
         pending = {pool.submit(run_case, case, scale, store.folder, seed) for case in left}
         while pending:
@@ -64,6 +66,19 @@ def _in_parallel(left: list[Case], scale: Scale, store: Store, jobs: int, seed: 
         pool.shutdown(wait=False, cancel_futures=True)
         raise
     pool.shutdown()
+
+
+def _begin(threads: int) -> None:
+    """In every worker: keep to its threads, and end with the run that started it, however that ends."""
+    parallel.limit(threads)
+    parent = multiprocessing.parent_process()
+
+    def follow() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
 
 
 def run_case(case: Case, scale: Scale, out: Path, seed: int) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bayesfield import parallel
 from bayesfield.graph import Graph
-from bayesfield.kernels import gibbs, gibbs_pairs
+from bayesfield.kernels import gibbs, gibbs_pairs, gibbs_single
 from bayesfield.types import FloatArray, GraphArrays, IntArray
 
 _LONELY = 16  # chains in a batch below which a large field is swept colour by colour
@@ -103,12 +103,34 @@ def _by_colour(
 ) -> None:
     colouring = graph.plan("colouring", _colouring)
     odds = gibbs_pairs.pair_odds(graph.arrays, theta)
+    if not count:
+        _states_by_colour(graph.arrays, odds, colouring, states, seeds, sweeps)
+        return
     for c in range(len(states)):
         lanes = parallel.chain_seeds(int(seeds[c, 0]), gibbs_pairs.WIDTH)
         gibbs_pairs.sweep_colours(
             graph.arrays, odds, colouring.ptr, colouring.order, states[c], lanes, sweeps, count, sums
         )
         seeds[c] = lanes[0]
+
+
+def _states_by_colour(
+    g: GraphArrays,
+    odds: gibbs_pairs.PairOdds,
+    colouring: Colouring,
+    states: NDArray[np.int32],
+    seeds: NDArray[np.uint64],
+    sweeps: int,
+) -> None:
+    """Where nothing is averaged, single precision does."""
+    compact = gibbs_single.colour_odds(odds, g.slot_ptr, colouring.order)
+    for c in range(len(states)):
+        lane = gibbs_single.single_lane(parallel.chain_seeds(int(seeds[c, 0]), gibbs_single.HALF))
+        x = states[c].astype(np.int8)
+        for _ in range(sweeps):
+            gibbs_single.sweep_colours(compact, colouring.ptr, x, lane)
+        states[c] = x
+        seeds[c] = lane.low[0], lane.high[0]
 
 
 def _colouring(g: GraphArrays) -> Colouring:

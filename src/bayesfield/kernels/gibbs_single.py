@@ -73,6 +73,49 @@ def sweep(o: SingleOdds, x: np.ndarray, lane: SingleLane) -> None:
             own[c] = _ONE if lane.real[c] < lane.p[c] else np.float32(0.0)
 
 
+class ColourOdds(NamedTuple):
+    """A field's log odds with its variables in order of colour; small numbers, as memory is what sweeps wait for."""
+
+    site: np.ndarray  # (n,) int32
+    field: np.ndarray  # (n,)
+    ptr: np.ndarray  # (n+1,) int32
+    neighbour: np.ndarray  # (slots,) int32
+    weight: np.ndarray  # (slots,)
+
+
+@jit
+def colour_odds(o: PairOdds, ptr: IntArray, order: IntArray) -> ColourOdds:
+    n, slots = len(order), len(o.weight)
+    site, field = order.astype(np.int32), np.empty(n, dtype=np.float32)
+    first, k = np.zeros(n + 1, dtype=np.int32), 0
+    neighbour, weight = np.empty(slots, dtype=np.int32), np.empty(slots, dtype=np.float32)
+    for c in range(n):
+        i = order[c]
+        field[c] = o.field[i]
+        for slot in range(ptr[i], ptr[i + 1]):
+            neighbour[k], weight[k] = o.neighbour[slot], o.weight[slot]
+            k += 1
+        first[c + 1] = k
+    return ColourOdds(site, field, first, neighbour, weight)
+
+
+@jit
+def sweep_colours(o: ColourOdds, colour_ptr: IntArray, x: np.ndarray, lane: SingleLane) -> None:
+    """Draw every variable of one chain once, WIDTH of a colour at a time. x: (n,) int8."""
+    for colour in range(len(colour_ptr) - 1):
+        for start in range(colour_ptr[colour], colour_ptr[colour + 1], WIDTH):
+            width = min(WIDTH, colour_ptr[colour + 1] - start)
+            for c in range(width):
+                odds = o.field[start + c]
+                for k in range(o.ptr[start + c], o.ptr[start + c + 1]):
+                    odds += o.weight[k] * np.float32(x[o.neighbour[k]])
+                lane.odds[c] = odds
+            _logistic(lane)
+            _uniforms(lane)
+            for c in range(width):
+                x[o.site[start + c]] = np.int8(1) if lane.real[c] < lane.p[c] else np.int8(0)
+
+
 @jit
 def _logistic(lane: SingleLane) -> None:
     """p = 1 / (1 + exp(−odds)), with exp as 2^k times a Taylor series on |r| ≤ ln 2 / 2."""

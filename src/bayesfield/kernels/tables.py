@@ -52,3 +52,13 @@ def sum_features(
             e = _entry(g, a, x)
             for k in range(ptr[e], ptr[e + 1]):
                 row[column[k]] += value[k]
+
+
+@jit
+def sparse_product(ptr: np.ndarray, column: np.ndarray, value: FloatArray, x: FloatArray, out: FloatArray) -> None:
+    """out += A x for A by rows. SciPy's own product takes 7 µs before it begins, which is as long as a small tree."""
+    for row in range(len(out)):
+        total = out[row]
+        for k in range(ptr[row], ptr[row + 1]):
+            total += value[k] * x[column[k]]
+        out[row] = total

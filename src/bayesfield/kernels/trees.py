@@ -20,6 +20,7 @@ from bayesfield.types import FloatArray, IntArray
 # Inputs have maximum 1, so a clique's largest product can only sink when messages contradict one another. As long as
 # it stays above this bound, what underflowed to zero was below 1e-100 of what counts.
 SAFE = 1e-200
+TINY = 1e-300
 
 
 class TreeArrays(NamedTuple):
@@ -106,85 +107,96 @@ def collect(tree: TreeArrays, theta: FloatArray, tables: FloatArray, buffer: Flo
         log_z += top
         for e in range(len(core)):
             core[e] = np.exp(core[e] - top)
+    return _upwards(tree, log_z, tables, buffer)
+
+
+@jit
+def _upwards(tree: TreeArrays, log_z: float, tables: FloatArray, buffer: FloatArray) -> tuple[float, bool]:
+    """Clique by clique: multiply the inputs block by block, sum the columns into the message, keep the conditionals.
+
+    Offsets instead of slices, and one function for all cliques: on small ones making slices and handing the tree's
+    many arrays on takes longer than the work (measured on the 5×5 grid: 19 µs, and 6 this way).
+    """
     for c in range(len(tree.columns)):
-        rows = (tree.table_ptr[c + 1] - tree.table_ptr[c]) // tree.columns[c]
-        up = buffer[tree.message[c] : tree.message[c] + rows]
-        _products(tree, c, tables, buffer, up)
-        top = up.max()
+        R, B = tree.columns[c], tree.block[c]
+        start, stop, up = tree.table_ptr[c], tree.table_ptr[c + 1], tree.message[c]
+        rows = (stop - start) // R
+        if R > B:
+            for s in range(up, up + rows):
+                buffer[s] = 0.0
+        for h in range((stop - start) // B):
+            at = start + h * B
+            for i in range(tree.input_ptr[c], tree.input_ptr[c + 1]):
+                source = tree.source[i] + tree.high[tree.high_ptr[i] + h]
+                low = -1 if tree.straight[i] else tree.low_ptr[i]
+                _multiply(tree.low, low, B, at, tables, source, buffer, i == tree.input_ptr[c])
+            if R > B:
+                total = 0.0
+                for j in range(at, at + B):
+                    total += tables[j]
+                buffer[up + h * B // R] += total
+            elif R == 2:
+                _normalise_pairs(tables, at, buffer, up + h * B // 2, B // 2)
+            else:
+                _normalise_rows(tables, at, R, buffer, up + h * B // R, B // R)
+        top = 0.0
+        for s in range(up, up + rows):
+            if R > B:
+                scale = 1.0 / max(buffer[s], TINY)
+                for j in range(start + (s - up) * R, start + (s - up + 1) * R):
+                    tables[j] *= scale
+            top = max(top, buffer[s])
         if not top >= SAFE:
             return log_z, False
         log_z += np.log(top)
         scale = 1.0 / top
-        for s in range(rows):
-            up[s] *= scale
+        for s in range(up, up + rows):
+            buffer[s] *= scale
     return log_z, True
 
 
 @jit
-def _products(tree: TreeArrays, c: int, tables: FloatArray, buffer: FloatArray, up: FloatArray) -> None:
-    """Multiply a clique's inputs block by block, sum its columns into ``up``, keep the conditionals."""
-    R, B = tree.columns[c], tree.block[c]
-    start, stop = tree.table_ptr[c], tree.table_ptr[c + 1]
-    if R > B:
-        up[:] = 0.0
-    for h in range((stop - start) // B):
-        t = tables[start + h * B : start + (h + 1) * B]
-        for i in range(tree.input_ptr[c], tree.input_ptr[c + 1]):
-            _multiply(tree, i, h, t, buffer, i == tree.input_ptr[c])
-        if R > B:
-            up[h * B // R] += t.sum()
-        elif R == 2:
-            _normalise_pairs(t, up[h * B // 2 : (h + 1) * B // 2])
-        else:
-            _normalise_rows(t, R, up[h * B // R : (h + 1) * B // R])
-    if R > B:
-        for s in range(len(up)):
-            scale = 1.0 / up[s] if up[s] > 0.0 else 0.0
-            tables[start + s * R : start + (s + 1) * R] *= scale
-
-
-@jit
-def _multiply(tree: TreeArrays, i: int, h: int, t: FloatArray, buffer: FloatArray, first: bool) -> None:
-    B = len(t)
-    at = tree.source[i] + tree.high[tree.high_ptr[i] + h]
-    if tree.straight[i]:
-        m = buffer[at : at + B]
+def _multiply(
+    maps: IntArray, low: int, B: int, at: int, tables: FloatArray, source: int, buffer: FloatArray, first: bool
+) -> None:
+    """tables[at : at + B] times (or, first, set to) an input's entries, in order (low < 0) or by its low map."""
+    if low < 0:
         if first:
-            t[:] = m
+            for j in range(B):
+                tables[at + j] = buffer[source + j]
         else:
             for j in range(B):
-                t[j] *= m[j]
-        return
-    low = tree.low[tree.low_ptr[i] : tree.low_ptr[i] + B]
-    if first:
+                tables[at + j] *= buffer[source + j]
+    elif first:
         for j in range(B):
-            t[j] = buffer[at + low[j]]
+            tables[at + j] = buffer[source + maps[low + j]]
     else:
         for j in range(B):
-            t[j] *= buffer[at + low[j]]
+            tables[at + j] *= buffer[source + maps[low + j]]
 
 
 @jit
-def _normalise_pairs(t: FloatArray, up: FloatArray) -> None:
+def _normalise_pairs(tables: FloatArray, at: int, up: FloatArray, first: int, rows: int) -> None:
     """_normalise_rows for two columns: a loop the compiler turns into vector code."""
-    for s in range(len(up)):
-        total = t[2 * s] + t[2 * s + 1]
-        up[s] = total
-        scale = 1.0 / total if total > 0.0 else 0.0
-        t[2 * s] *= scale
-        t[2 * s + 1] *= scale
+    for s in range(rows):
+        total = tables[at + 2 * s] + tables[at + 2 * s + 1]
+        up[first + s] = total
+        scale = 1.0 / max(total, TINY)  # of zeros if at all; a branch would keep the loop out of vector registers
+        tables[at + 2 * s] *= scale
+        tables[at + 2 * s + 1] *= scale
 
 
 @jit
-def _normalise_rows(t: FloatArray, R: int, up: FloatArray) -> None:
-    for s in range(len(up)):
+def _normalise_rows(tables: FloatArray, at: int, R: int, up: FloatArray, first: int, rows: int) -> None:
+    for s in range(rows):
+        row = at + s * R
         total = 0.0
         for r in range(R):
-            total += t[s * R + r]
-        up[s] = total
+            total += tables[row + r]
+        up[first + s] = total
         scale = 1.0 / total if total > 0.0 else 0.0
         for r in range(R):
-            t[s * R + r] *= scale
+            tables[row + r] *= scale
 
 
 @jit

@@ -11,14 +11,14 @@ import numpy as np
 
 from bayesfield import parallel
 from bayesfield.inference import Bethe, Engine, Exact
+from bayesfield.kernels import density
 from bayesfield.kernels import metropolis as kernel
 from bayesfield.kernels.bethe_lanes import WIDTH
-from bayesfield.kernels.pairs import PairArrays, pair_arrays
-from bayesfield.kernels.trees import TreeArrays
 from bayesfield.learning import Objective
 from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Stats
+from bayesfield.samplers.density import fast_target
 from bayesfield.samplers.steps import drive
-from bayesfield.types import FloatArray, GraphArrays, Options
+from bayesfield.types import FloatArray, Options
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,7 +72,7 @@ class Metropolis(Options):
 class _Shared(NamedTuple):
     objective: Objective
     shape: FloatArray
-    target: kernel.Target | None
+    target: density.Target | None
 
 
 def _walk(
@@ -85,9 +85,9 @@ def _walk(
     trace: FloatArray,
 ) -> None:
     assert shared.target is not None
-    work = kernel.make_work(shared.target)
+    work = density.make_work(shared.target)
     energy = np.empty(WIDTH)
-    kernel.energies(shared.target, position, len(chains), work, energy)
+    density.energies(shared.target, position, len(chains), work, energy)
     energy[np.isnan(energy)] = np.inf
     kernel.walk(shared.target, work, noise, log_uniform, len(chains), position, energy, kept, trace)
 
@@ -116,45 +116,3 @@ def _walk_slowly(
                 trace[draw, 1, c] += 1.0 / thin
             kept[draw, :, c], trace[draw, 0, c] = here.parameters, here.value
         position[:, c] = here.parameters
-
-
-def fast_target(objective: Objective, engine: Engine) -> kernel.Target | None:
-    """The posterior for the compiled walk: with Exact(), and with Bethe() on binary pairwise fields."""
-    graph, design = objective.field.graph, objective.field.design
-    exact = isinstance(engine, Exact)
-    binary = bool((graph.arrays.cardinality == 2).all() and (np.diff(graph.arrays.scope_ptr) == 2).all())
-    if not exact and not (isinstance(engine, Bethe) and binary and np.isfinite(design.offset).all()):
-        return None
-    full = objective.precision.ndim == 2
-    size = len(objective.statistic)
-    return kernel.Target(
-        exact=exact,
-        tree=engine.junction_tree(graph) if isinstance(engine, Exact) else _no_tree(),
-        graph=graph.arrays if not exact else _no_graph(),
-        pairs=graph.plan("pairs", pair_arrays) if not exact else _no_pairs(),
-        row_ptr=design.matrix.indptr.astype(np.int64),
-        column=design.matrix.indices.astype(np.int64),
-        value=design.matrix.data,
-        offset=design.offset,
-        statistic=objective.statistic,
-        weight=objective.weight,
-        location=objective.location,
-        diagonal=np.zeros(size) if full else objective.precision,
-        matrix=objective.precision if full else np.empty((0, 0)),
-    )
-
-
-def _no_tree() -> TreeArrays:
-    empty = np.zeros(1, dtype=np.int64)
-    return TreeArrays(**{name: 0 if name == "buffer_size" else empty for name in TreeArrays._fields})  # type: ignore[arg-type]
-
-
-def _no_graph() -> GraphArrays:
-    return GraphArrays(*(np.zeros(0 if name in _EMPTY else 1, dtype=np.int64) for name in GraphArrays._fields))
-
-
-def _no_pairs() -> PairArrays:
-    return PairArrays(np.empty(0, dtype=np.int32), np.zeros(1, dtype=np.int64))
-
-
-_EMPTY = ("cardinality", "scope", "stride", "slot_factor", "slots")

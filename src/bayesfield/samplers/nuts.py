@@ -12,8 +12,10 @@ import numpy as np
 
 from bayesfield import parallel
 from bayesfield.inference import Engine, Exact
+from bayesfield.kernels import density
 from bayesfield.learning import Objective
 from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run
+from bayesfield.samplers.density import fast_target
 from bayesfield.types import FloatArray, InvalidInput, Options
 
 _STATS = {
@@ -81,14 +83,23 @@ class NUTS(Options):
 
 
 def _density(objective: Objective, problem: Problem) -> Callable[[FloatArray], tuple[float, FloatArray]]:
-    """log posterior and its gradient in z."""
+    """log posterior and its gradient in z; in one compiled call where the engine is exact."""
+    target = fast_target(objective, objective.engine) if isinstance(objective.engine, Exact) else None
     turned = np.ascontiguousarray(problem.factor.T)
 
     def log_density(z: FloatArray) -> tuple[float, FloatArray]:
         point = objective.at(problem.centre + problem.factor @ z)
         return -point.value, -(turned @ point.gradient)
 
-    return log_density
+    if target is None:
+        return log_density
+    packed = density.pack(target, problem.centre, problem.factor)
+
+    def compiled_density(z: FloatArray) -> tuple[float, FloatArray]:
+        gradient = np.empty(len(z))
+        return density.log_density(packed, z, gradient), gradient
+
+    return compiled_density
 
 
 def _collect(traces: list[Any], problem: Problem, chains: list[Chain], plan: Plan) -> Run:

@@ -1,0 +1,52 @@
+"""An objective as the arrays that compiled samplers need."""
+
+import numpy as np
+
+from bayesfield.inference import Bethe, Engine, Exact
+from bayesfield.kernels.density import Target
+from bayesfield.kernels.pairs import PairArrays, pair_arrays
+from bayesfield.kernels.trees import TreeArrays
+from bayesfield.learning import Objective
+from bayesfield.types import GraphArrays
+
+
+def fast_target(objective: Objective, engine: Engine) -> Target | None:
+    """The posterior for compiled samplers: with Exact(), and with Bethe() on binary pairwise fields."""
+    graph, design = objective.field.graph, objective.field.design
+    exact = isinstance(engine, Exact)
+    binary = bool((graph.arrays.cardinality == 2).all() and (np.diff(graph.arrays.scope_ptr) == 2).all())
+    if not exact and not (isinstance(engine, Bethe) and binary and np.isfinite(design.offset).all()):
+        return None
+    full = objective.precision.ndim == 2
+    size = len(objective.statistic)
+    return Target(
+        exact=exact,
+        tree=engine.junction_tree(graph) if isinstance(engine, Exact) else _no_tree(),
+        graph=graph.arrays if not exact else _no_graph(),
+        pairs=graph.plan("pairs", pair_arrays) if not exact else _no_pairs(),
+        row_ptr=design.matrix.indptr.astype(np.int64),
+        column=design.matrix.indices.astype(np.int64),
+        value=design.matrix.data,
+        offset=design.offset,
+        statistic=objective.statistic,
+        weight=objective.weight,
+        location=objective.location,
+        diagonal=np.zeros(size) if full else objective.precision,
+        matrix=objective.precision if full else np.empty((0, 0)),
+    )
+
+
+def _no_tree() -> TreeArrays:
+    empty = np.zeros(1, dtype=np.int64)
+    return TreeArrays(**{name: 0 if name == "buffer_size" else empty for name in TreeArrays._fields})  # type: ignore[arg-type]
+
+
+def _no_graph() -> GraphArrays:
+    return GraphArrays(*(np.zeros(0 if name in _EMPTY else 1, dtype=np.int64) for name in GraphArrays._fields))
+
+
+def _no_pairs() -> PairArrays:
+    return PairArrays(np.empty(0, dtype=np.int32), np.zeros(1, dtype=np.int64))
+
+
+_EMPTY = ("cardinality", "scope", "stride", "slot_factor", "slots")
