@@ -2,6 +2,7 @@
 
 import json
 import platform
+import re
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -68,7 +69,7 @@ class Store:
             return {name: file[name] for name in file.files}
 
     def _path(self, cell: str) -> Path:
-        return self.cells / f"{cell.replace(' ', '')}.json"
+        return self.cells / (re.sub(r"[^A-Za-z0-9.-]+", "-", cell) + ".json")
 
     def _write_manifest(self, settings: dict[str, Any], finished: bool) -> None:
         content = {

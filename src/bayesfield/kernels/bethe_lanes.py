@@ -1,7 +1,9 @@
 """Bethe's log Z of one binary pairwise field at WIDTH parameter vectors at once, a vector register for each message.
 
 Messages are odds, as in ``pairs``: r' = (aB + r) / (B + ar), with B the odds of the sender's belief and a = e^{2w}.
-log Z is stationary in the messages at a fixed point, so a message error of 1e-8 leaves it right to rounding.
+log Z is stationary in the messages at a fixed point, so messages that are right to 1e-4 leave it right to 1e-8 or so.
+Strong couplings have one slow, collective mode; every PERIOD sweeps its geometric series is summed (Aitken), which
+takes a few tens of sweeps where plain ones would take hundreds.
 """
 
 from typing import NamedTuple
@@ -13,6 +15,8 @@ from bayesfield.kernels.pairs import PairArrays
 from bayesfield.types import FloatArray, GraphArrays
 
 WIDTH = 8
+PERIOD = 8
+SLOWEST = 0.97  # rate of two sweeps up to which the slow mode is extrapolated
 LARGE = 1e100  # a product of ratios is turned into its log before it can overflow
 
 
@@ -22,6 +26,8 @@ class Lanes(NamedTuple):
     node: FloatArray  # (n, WIDTH) log-odds, then odds, of the fields
     coupling: FloatArray  # (E, WIDTH) a, in the order of ``slots``
     message: FloatArray  # (E, WIDTH) r
+    old: FloatArray  # (E, WIDTH) two sweeps ago …
+    older: FloatArray  # … and four
     belief: FloatArray  # (n, WIDTH) B
     constant: FloatArray  # (WIDTH,)
     gap: FloatArray  # (WIDTH,)
@@ -32,6 +38,8 @@ def make_lanes(g: GraphArrays) -> Lanes:
     n, E = len(g.cardinality), len(g.slots)
     return Lanes(
         np.empty((n, WIDTH)),
+        np.empty((E, WIDTH)),
+        np.empty((E, WIDTH)),
         np.empty((E, WIDTH)),
         np.empty((E, WIDTH)),
         np.empty((n, WIDTH)),
@@ -49,12 +57,36 @@ def log_z(
     lanes.message[:] = 1.0
     for sweep in range(sweeps):
         lanes.gap[:] = 0.0
-        _sweep(g, pairs, lanes, sweep % 2 == 1)
-        if lanes.gap.max() <= tolerance:
+        _sweep(g, pairs, lanes, tolerance, sweep % 2 == 1)
+        if lanes.gap.max() <= 0.0:
             break
+        phase = sweep % PERIOD
+        if phase == PERIOD - 5:
+            lanes.older[:] = lanes.message
+        elif phase == PERIOD - 3:
+            lanes.old[:] = lanes.message
+        elif phase == PERIOD - 1:
+            _extrapolate(lanes)
     for c in range(WIDTH):
-        lanes.constant[c] += 0.0 if lanes.gap[c] <= tolerance else np.nan
+        lanes.constant[c] += 0.0 if lanes.gap[c] <= 0.0 else np.nan
     _free_energy(g, pairs, lanes, out)
+
+
+@jit
+def _extrapolate(lanes: Lanes) -> None:
+    """r + (r − r₂) ρ/(1 − ρ), with ρ the rate at which the last two differences shrink, within a message's bounds."""
+    for c in range(WIDTH):
+        both, first = 0.0, 1e-300
+        for k in range(len(lanes.message)):
+            before, after = lanes.old[k, c] - lanes.older[k, c], lanes.message[k, c] - lanes.old[k, c]
+            both += before * after
+            first += before * before
+        rate = both / first
+        if 0.0 < rate < SLOWEST:
+            for k in range(len(lanes.message)):
+                a = lanes.coupling[k, c]
+                new = lanes.message[k, c] + (lanes.message[k, c] - lanes.old[k, c]) * rate / (1.0 - rate)
+                lanes.message[k, c] = min(max(new, min(a, 1.0 / a)), max(a, 1.0 / a))
 
 
 @jit
@@ -90,7 +122,8 @@ def _odds(g: GraphArrays, pairs: PairArrays, theta: FloatArray, lanes: Lanes) ->
 
 
 @jit
-def _sweep(g: GraphArrays, pairs: PairArrays, lanes: Lanes, backwards: bool) -> None:
+def _sweep(g: GraphArrays, pairs: PairArrays, lanes: Lanes, tolerance: float, backwards: bool) -> None:
+    """One message along every slot. gap: the largest |change| − tolerance · message, below zero when all settled."""
     n = len(g.cardinality)
     for step in range(n):
         i = n - 1 - step if backwards else step
@@ -104,7 +137,7 @@ def _sweep(g: GraphArrays, pairs: PairArrays, lanes: Lanes, backwards: bool) -> 
             r, a, to = lanes.message[k], lanes.coupling[k], lanes.message[pairs.reverse[k]]
             for c in range(WIDTH):
                 new = (a[c] * B[c] + r[c]) / (B[c] + a[c] * r[c])
-                lanes.gap[c] = max(lanes.gap[c], abs(new / to[c] - 1.0))
+                lanes.gap[c] = max(lanes.gap[c], abs(new - to[c]) - tolerance * new)
                 to[c] = new
 
 
