@@ -157,6 +157,8 @@ def test_reference_names_every_argument(name):
         wanted = list(bf.Outcome.__members__)
     elif thing is bf.Engine:
         wanted = ["preview", "infer", "response", "maximise"]
+    elif thing is bf.Sampler:
+        wanted = ["run", *list(inspect.signature(bf.Sampler.run).parameters)[1:]]
     elif inspect.isfunction(thing) or (inspect.isclass(thing) and not issubclass(thing, BaseException)):
         wanted = list(inspect.signature(thing).parameters)
     else:

@@ -6,6 +6,7 @@ posterior = bf.fit(field, X, prior=bf.Normal(variance=0.25))
 posterior.summary()
 """
 
+from bayesfield.formats.arviz import to_arviz
 from bayesfield.inference import (
     Auto,
     Beliefs,
@@ -76,4 +77,5 @@ __all__ = [
     "preview",
     "sample",
     "sample_posterior",
+    "to_arviz",
 ]

@@ -99,23 +99,6 @@ class Packed(NamedTuple):
     weight: float
 
 
-def pack(target: Target, centre: FloatArray, factor: FloatArray) -> Packed:
-    """A target with exact log Z, and the coordinates λ = centre + factor·z."""
-    tree = [a for name, a in target.tree._asdict().items() if name != "buffer_size"]
-    whole = [*tree, target.row_ptr, target.column]
-    real = [target.value, target.offset, target.statistic, target.location, target.diagonal, target.matrix.ravel()]
-    real += [centre, factor.ravel()]
-    room = 2 * len(target.offset) + int(target.tree.table_ptr[-1]) + target.tree.buffer_size
-    return Packed(
-        np.concatenate(whole), _starts(whole), np.concatenate(real), _starts(real), np.empty(room),
-        target.tree.buffer_size, target.weight,
-    )  # fmt: skip
-
-
-def _starts(arrays: list[np.ndarray]) -> IntArray:
-    return np.cumsum([0] + [len(a) for a in arrays])
-
-
 @jit
 def _part(flat: np.ndarray, ptr: IntArray, k: int) -> np.ndarray:
     return flat[ptr[k] : ptr[k + 1]]

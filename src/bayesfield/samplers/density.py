@@ -3,11 +3,11 @@
 import numpy as np
 
 from bayesfield.inference import Bethe, Engine, Exact
-from bayesfield.kernels.density import Target
+from bayesfield.kernels.density import Packed, Target
 from bayesfield.kernels.pairs import PairArrays, pair_arrays
 from bayesfield.kernels.trees import TreeArrays
 from bayesfield.learning import Objective
-from bayesfield.types import GraphArrays
+from bayesfield.types import FloatArray, GraphArrays, IntArray
 
 
 def fast_target(objective: Objective, engine: Engine) -> Target | None:
@@ -34,6 +34,23 @@ def fast_target(objective: Objective, engine: Engine) -> Target | None:
         diagonal=np.zeros(size) if full else objective.precision,
         matrix=objective.precision if full else np.empty((0, 0)),
     )
+
+
+def pack(target: Target, centre: FloatArray, factor: FloatArray) -> Packed:
+    """A target with exact log Z, and the coordinates λ = centre + factor·z."""
+    tree = [a for name, a in target.tree._asdict().items() if name != "buffer_size"]
+    whole = [*tree, target.row_ptr, target.column]
+    real = [target.value, target.offset, target.statistic, target.location, target.diagonal, target.matrix.ravel()]
+    real += [centre, factor.ravel()]
+    room = 2 * len(target.offset) + int(target.tree.table_ptr[-1]) + target.tree.buffer_size
+    return Packed(
+        np.concatenate(whole), _starts(whole), np.concatenate(real), _starts(real), np.empty(room),
+        target.tree.buffer_size, target.weight,
+    )  # fmt: skip
+
+
+def _starts(arrays: list[np.ndarray]) -> IntArray:
+    return np.cumsum([0] + [len(a) for a in arrays])
 
 
 def _no_tree() -> TreeArrays:

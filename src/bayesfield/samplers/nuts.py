@@ -15,7 +15,7 @@ from bayesfield.inference import Engine, Exact
 from bayesfield.kernels import density
 from bayesfield.learning import Objective
 from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run
-from bayesfield.samplers.density import fast_target
+from bayesfield.samplers.density import fast_target, pack
 from bayesfield.types import FloatArray, InvalidInput, Options
 
 _STATS = {
@@ -93,7 +93,7 @@ def _density(objective: Objective, problem: Problem) -> Callable[[FloatArray], t
 
     if target is None:
         return log_density
-    packed = density.pack(target, problem.centre, problem.factor)
+    packed = pack(target, problem.centre, problem.factor)
 
     def compiled_density(z: FloatArray) -> tuple[float, FloatArray]:
         gradient = np.empty(len(z))
