@@ -56,9 +56,9 @@ def _scale_reduction(halves: FloatArray) -> FloatArray:
 
 def r_hat(chains: FloatArray) -> FloatArray:
     """Rank-normalised split R-hat: the larger of that of the draws (location) and of their folds (scale)."""
-    chains = _chains(chains)
-    folded = np.abs(chains - np.median(chains, axis=(0, 1)))
-    found = [_scale_reduction(_normal_ranks(_halves(c))) for c in (chains, folded)]
+    halves = _halves(_chains(chains))
+    folded = np.abs(halves - np.median(halves, axis=(0, 1)))
+    found = [_scale_reduction(_normal_ranks(h)) for h in (halves, folded)]
     result: FloatArray = np.maximum(*found)
     return result
 
