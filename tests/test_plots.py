@@ -2,6 +2,7 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 
 import bayesfield as bf
@@ -56,3 +57,31 @@ def test_convergence_shows_every_step(posterior):
     np.testing.assert_allclose(ax.lines[0].get_ydata(), [i.gradient for i in posterior.record.iterations])
     assert len(ax.lines) == 2
     plt.close(ax.figure)
+
+
+def test_score_curves_show_means_and_mark_what_did_not_converge():
+    rows = [
+        {"method": name, "N": n, "model": model, "cvm": factor * n + model, "converged": name != "b" or n < 100}
+        for name, factor in (("HMC", 1), ("a", 2), ("b", 3))
+        for n in (10, 100, 1000)
+        for model in (0, 2)
+    ]
+    figure = plots.score_curves(pd.DataFrame(rows), "N", "cases", "HMC", ["a"])
+    ax = figure.axes[0]
+    lines = {line.get_label(): line for line in ax.lines}
+    np.testing.assert_allclose(lines["b"].get_ydata(), [31, 301, 3001])
+    assert lines["a"].get_linestyle() == "--"
+    assert ax.get_xscale() == "log"
+    points = [c for c in ax.collections if len(c.get_offsets()) == 3]
+    hollow = [(c.get_facecolor()[:, :3] == 1.0).all(axis=1) for c in points]
+    assert [list(h) for h in hollow] == [[False] * 3, [False, True, True]]
+    plots.close(figure)
+
+
+def test_marginal_histograms_name_the_parameters():
+    part = {"edges": np.linspace(0, 1, 4), "method": np.ones(3), "truth": np.ones(3), "parameter": 1, "cvm": 2.5}
+    shown = {"m": {f"{kind}_{name}": value for kind in ("worst", "best") for name, value in part.items()}}
+    figure = plots.marginal_histograms(shown, ["x", "y"])
+    assert "worst: y, CVM 2.5" in figure.axes[0].get_title()
+    assert plots.rendered(figure, "png").startswith(b"\x89PNG")
+    plots.close(figure)

@@ -60,8 +60,11 @@ class Metropolis(Options):
         for c in range(WIDTH):  # idle lanes stand where the first chain does
             position[:, c] = chains[c if c < len(chains) else 0].position
         kept, trace = np.empty((draws, size, WIDTH)), np.empty((draws, 3, WIDTH))
-        move = _walk_slowly if shared.target is None else _walk
-        move(shared, noise, log_uniform, chains, position, kept, trace)
+        steps_ahead = _Steps(noise, log_uniform, len(chains), position, kept, trace)
+        if shared.target is None:
+            _walk_slowly(shared.objective, steps_ahead)
+        else:
+            _walk(shared.target, steps_ahead)
         for c, chain in enumerate(chains):
             chain.position = position[:, c].copy()
         names = ("energy", "acceptance", "unsettled")
@@ -75,44 +78,40 @@ class _Shared(NamedTuple):
     target: density.Target | None
 
 
-def _walk(
-    shared: _Shared,
-    noise: FloatArray,
-    log_uniform: FloatArray,
-    chains: list[Chain],
-    position: FloatArray,
-    kept: FloatArray,
-    trace: FloatArray,
-) -> None:
-    assert shared.target is not None
-    work = density.make_work(shared.target)
-    energy = np.empty(WIDTH)
-    density.energies(shared.target, position, len(chains), work, energy)
+class _Steps(NamedTuple):
+    """What a walk takes and fills: see kernels.metropolis.walk."""
+
+    noise: FloatArray
+    log_uniform: FloatArray
+    active: int
+    position: FloatArray
+    kept: FloatArray
+    trace: FloatArray
+
+
+def _walk(target: density.Target, steps: _Steps) -> None:
+    work, energy = density.make_work(target), np.empty(WIDTH)
+    density.energies(target, steps.position, steps.active, work, energy)
     energy[np.isnan(energy)] = np.inf
-    kernel.walk(shared.target, work, noise, log_uniform, len(chains), position, energy, kept, trace)
+    kernel.walk(
+        target, work, steps.noise, steps.log_uniform, steps.active, steps.position, energy, steps.kept, steps.trace
+    )
 
 
-def _walk_slowly(
-    shared: _Shared,
-    noise: FloatArray,
-    log_uniform: FloatArray,
-    chains: list[Chain],
-    position: FloatArray,
-    kept: FloatArray,
-    trace: FloatArray,
-) -> None:
+def _walk_slowly(objective: Objective, steps: _Steps) -> None:
     """The same for any engine, one inference at a time."""
-    thin = len(noise) // len(kept)
+    thin = len(steps.noise) // len(steps.kept)
+    trace = steps.trace
     trace[:] = 0.0
-    for c in range(len(chains)):
-        here = shared.objective.at(position[:, c].copy())
-        for step in range(len(noise)):
-            there = shared.objective.at(here.parameters + noise[step, :, c])
+    for c in range(steps.active):
+        here = objective.at(steps.position[:, c].copy())
+        for step in range(len(steps.noise)):
+            there = objective.at(here.parameters + steps.noise[step, :, c])
             draw = step // thin
             if not np.isfinite(there.value):
                 trace[draw, 2, c] += 1.0 / thin
-            elif log_uniform[step, c] < here.value - there.value:
+            elif steps.log_uniform[step, c] < here.value - there.value:
                 here = there
                 trace[draw, 1, c] += 1.0 / thin
-            kept[draw, :, c], trace[draw, 0, c] = here.parameters, here.value
-        position[:, c] = here.parameters
+            steps.kept[draw, :, c], trace[draw, 0, c] = here.parameters, here.value
+        steps.position[:, c] = here.parameters
