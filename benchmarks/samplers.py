@@ -13,7 +13,7 @@ import numpy as np
 import bayesfield as bf
 from bayesfield import diagnostics
 from bayesfield.inference import chains
-from bayesfield.learning import Objective, mrf_objective
+from bayesfield.learning import FieldObjective, mrf_objective
 from benchmarks import problems
 from benchmarks.timing import Report, Watch, best, installed
 
@@ -25,7 +25,7 @@ def run(watch: Watch) -> list[Report]:
     return [_gradient(watch), _nuts(watch), _gibbs(watch)]
 
 
-def _problem() -> tuple[bf.RandomField, np.ndarray, Objective]:
+def _problem() -> tuple[bf.RandomField, np.ndarray, FieldObjective]:
     field, rng = bf.grid(SIDE, SIDE), np.random.default_rng(0)
     X = bf.sample(field, 0.5 * rng.normal(size=field.n_parameters), CASES, rng)
     return field, X, mrf_objective(field, X, bf.Normal(variance=PRIOR), bf.Exact())
@@ -69,7 +69,7 @@ def _rate(values: np.ndarray, seconds: float) -> tuple[float, float]:
     return size, size / seconds
 
 
-def _density(objective: Objective) -> Callable:
+def _density(objective: FieldObjective) -> Callable:
     """log posterior of λ (fields, then couplings in the order of the grid's edges) in JAX."""
     import jax
     import jax.numpy as jnp
@@ -99,7 +99,7 @@ def _density(objective: Objective) -> Callable:
     return log_posterior
 
 
-def _numpyro(objective: Objective, draws: int) -> tuple[np.ndarray, float]:
+def _numpyro(objective: FieldObjective, draws: int) -> tuple[np.ndarray, float]:
     import jax
     from numpyro import infer
 
@@ -116,7 +116,7 @@ def _numpyro(objective: Objective, draws: int) -> tuple[np.ndarray, float]:
     return values, time.perf_counter() - begun
 
 
-def _blackjax(objective: Objective, draws: int) -> tuple[np.ndarray, float]:
+def _blackjax(objective: FieldObjective, draws: int) -> tuple[np.ndarray, float]:
     import blackjax
     import jax
 

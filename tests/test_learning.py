@@ -1,4 +1,4 @@
-"""Objective, gradient and curvature against finite differences; optimisers; starts; the posterior."""
+"""FieldObjective, gradient and curvature against finite differences; optimisers; starts; the posterior."""
 
 import itertools
 
@@ -185,7 +185,7 @@ def test_newton_goes_on_by_lbfgs_where_curvature_fails(monkeypatch):
     def fails(self, point):
         raise bf.IndefiniteCurvature("no curvature")
 
-    monkeypatch.setattr("bayesfield.learning.objective.Objective.curvature", fails)
+    monkeypatch.setattr("bayesfield.learning.objective.FieldObjective.curvature", fails)
     got = newton(objective, np.zeros(21), 1e-8, 500)
     assert got.status.converged
     np.testing.assert_allclose(got.parameters, wanted.parameters, atol=1e-6)

@@ -7,7 +7,7 @@ import pytest
 from scipy import linalg
 
 import bayesfield as bf
-from bayesfield.learning import Objective, mrf_objective
+from bayesfield.learning import FieldObjective, mrf_objective
 from bayesfield.learning.precision import DensePrecision, MatrixFree, NotSparse, SparsePrecision
 
 
@@ -16,7 +16,7 @@ def problem(engine, form, prior=None):
     rng = np.random.default_rng(0)
     X = bf.sample(field, 0.4 * rng.normal(size=field.n_parameters), 200, rng)
     objective = mrf_objective(field, X, prior or bf.Normal(variance=0.5), engine)
-    objective = Objective(**{**objective.__dict__, "form": form})
+    objective = FieldObjective(**{**objective.__dict__, "form": form})
     return objective.posterior_precision(objective.at(0.2 * rng.normal(size=field.n_parameters)))
 
 
@@ -61,7 +61,7 @@ def test_a_mean_over_points_is_preconditioned_by_one():
     objective = mrf_objective(field, X, bf.Normal(variance=0.5), bf.Kikuchi())
     found = {}
     for form in ("dense", "sparse"):
-        mean = Objective(**{**objective.__dict__, "form": form}).mean_precision()
+        mean = FieldObjective(**{**objective.__dict__, "form": form}).mean_precision()
         for seed in range(3):
             mean.add([objective.at(0.3 * np.random.default_rng(seed).normal(size=40))])
         found[form] = mean.precision()

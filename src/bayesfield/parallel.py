@@ -1,5 +1,6 @@
 """How many hands: a map over threads for kernels that release the interpreter, and spawning of generators."""
 
+import itertools
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +36,11 @@ def thread_map(call: Callable[[Item], Result], items: Sequence[Item]) -> list[Re
         return [call(item) for item in items]
     with ThreadPoolExecutor(min(cores(), len(items))) as pool:
         return list(pool.map(call, items))
+
+
+def spans(ends: Sequence[int]) -> list[tuple[int, int]]:
+    """(0, 3), (3, 7), … from 0, 3, 7, …"""
+    return [(int(a), int(b)) for a, b in itertools.pairwise(ends)]
 
 
 def chain_seeds(seed: int, chains: int) -> NDArray[np.uint64]:

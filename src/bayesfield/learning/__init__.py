@@ -4,13 +4,14 @@ from bayesfield.learning.composite import Composite, PseudoLikelihood, composite
 from bayesfield.learning.contrastive import ContrastiveDivergence, contrastive_divergence
 from bayesfield.learning.iterative_scaling import IterativeScaling, iterative_scaling
 from bayesfield.learning.moment_matching import PseudoMoments, matched_moments, pseudo_moments
-from bayesfield.learning.objective import MeanPrecision, Objective, Point, mrf_objective
+from bayesfield.learning.objective import FieldObjective, MeanPrecision, Objective, Point, mrf_objective
 from bayesfield.learning.optimise import Iteration, Optimum, lbfgs, newton
 from bayesfield.learning.stochastic import enough_chains, sampled_newton
 
 __all__ = [
     "Composite",
     "ContrastiveDivergence",
+    "FieldObjective",
     "Iteration",
     "IterativeScaling",
     "MeanPrecision",

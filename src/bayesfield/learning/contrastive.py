@@ -25,7 +25,7 @@ from bayesfield import parallel
 from bayesfield.graph import counts, features
 from bayesfield.inference import chains as gibbs
 from bayesfield.learning.composite import composite, composite_map
-from bayesfield.learning.objective import Objective, Point
+from bayesfield.learning.objective import FieldObjective, Point
 from bayesfield.learning.optimise import Iteration, Optimum, Watch
 from bayesfield.learning.precision import DensePrecision
 from bayesfield.types import FloatArray, IntArray, InvalidInput, Marginals, Options, Outcome, Status
@@ -76,7 +76,10 @@ class _Walk(NamedTuple):
 
 
 def contrastive_divergence(
-    objective: Objective, options: ContrastiveDivergence, start: FloatArray | None = None, watch: Watch | None = None
+    objective: FieldObjective,
+    options: ContrastiveDivergence,
+    start: FloatArray | None = None,
+    watch: Watch | None = None,
 ) -> Optimum:
     """The average of the later iterates. The residual of its status is its Monte-Carlo error in standard deviations."""
     if not len(objective.location) or not objective.weight:
@@ -102,7 +105,7 @@ def contrastive_divergence(
     return Optimum(_point(objective, mean), _status(objective, kept, scale, options), tuple(log))
 
 
-def _slope(objective: Objective, options: ContrastiveDivergence, here: FloatArray, walk: _Walk) -> FloatArray:
+def _slope(objective: FieldObjective, options: ContrastiveDivergence, here: FloatArray, walk: _Walk) -> FloatArray:
     """−∇L, with E[f] from the chains.
 
     CD-k: the features of the states after k sweeps, against those of the states before. PCD: Rao-Blackwellised means
@@ -129,7 +132,7 @@ def _cases(codes: IntArray, size: int, rng: np.random.Generator) -> IntArray:
     return result
 
 
-def _chains(objective: Objective, options: ContrastiveDivergence, here: FloatArray) -> _Walk:
+def _chains(objective: FieldObjective, options: ContrastiveDivergence, here: FloatArray) -> _Walk:
     size = options.chains or int(np.clip(len(objective.codes), _FEWEST, _MOST))
     rng = np.random.default_rng(options.seed)
     states = _cases(objective.codes, size, rng).astype(np.int32)
@@ -159,7 +162,7 @@ class _Scale(NamedTuple):
     rough: bool
 
 
-def _scale(objective: Objective) -> tuple[FloatArray, _Scale]:
+def _scale(objective: FieldObjective) -> tuple[FloatArray, _Scale]:
     """Where to start, and how to scale the steps.
 
     S is the sum of H, the pseudo-likelihood's curvature, and of N Cov(f) in the data, and of Λ⁻¹. Alone, neither would
@@ -177,7 +180,7 @@ def _scale(objective: Objective) -> tuple[FloatArray, _Scale]:
     return found.parameters, _Scale(both.solve, alone.sd, 1.0, rough=False)
 
 
-def _diagonal_scale(objective: Objective, f: FloatArray) -> _Scale:
+def _diagonal_scale(objective: FieldObjective, f: FloatArray) -> _Scale:
     """S = diag(N Var(f) + Λ⁻¹) with variances as if tables knew nothing of one another.
 
     λ_max(S⁻¹P), with the data's covariance in P, by power iteration, which comes from below.
@@ -193,7 +196,7 @@ def _diagonal_scale(objective: Objective, f: FloatArray) -> _Scale:
     return _Scale(lambda v: v / diagonal, 1.0 / np.sqrt(diagonal), 1.0 / max(1.2 * largest, 1.0), rough=True)
 
 
-def _centred_features(objective: Objective) -> FloatArray:
+def _centred_features(objective: FieldObjective) -> FloatArray:
     """Of as many of the cases, evenly spread, as fit a matrix of moderate size, (·, F)."""
     most = max(100, min(_MOST, _NUMBERS // len(objective.location)))
     cases = objective.codes[:: -(-len(objective.codes) // most)]
@@ -205,7 +208,7 @@ def _centred_features(objective: Objective) -> FloatArray:
 # --- how it ended ---------------------------------------------------------------------------------------------------
 
 
-def _status(objective: Objective, kept: list[FloatArray], scale: _Scale, options: ContrastiveDivergence) -> Status:
+def _status(objective: FieldObjective, kept: list[FloatArray], scale: _Scale, options: ContrastiveDivergence) -> Status:
     """The error of the average from the spread of batch means, which a drift that is left widens too.
 
     On a diagonal scale some directions may be slower than a batch is long, and the error then comes out too small (by a
@@ -225,7 +228,7 @@ def _status(objective: Objective, kept: list[FloatArray], scale: _Scale, options
     return Status(Outcome.OPTIMUM if error <= _SETTLED else Outcome.NO_OPTIMUM, options.steps, error, detail)
 
 
-def _point(objective: Objective, parameters: FloatArray) -> Point:
+def _point(objective: FieldObjective, parameters: FloatArray) -> Point:
     """The average as a point: chains know neither the objective's value nor, at the average, its slope."""
     unknown = Marginals(float("nan"), np.empty(0), Status(Outcome.SAMPLED, detail="by the learner's own chains"))
     theta = objective.field.design.potentials(parameters)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesfield.graph import CompiledField
-from bayesfield.learning.objective import Objective, Point
+from bayesfield.learning.objective import FieldObjective, Point
 from bayesfield.learning.optimise import Iteration, Optimum, Watch
 from bayesfield.types import FloatArray, IntArray, InvalidInput, Options, Outcome, Status
 
@@ -60,7 +60,7 @@ class _Group(NamedTuple):
 
 
 def iterative_scaling(
-    objective: Objective,
+    objective: FieldObjective,
     start: FloatArray,
     options: IterativeScaling,
     tolerance: float,
@@ -142,7 +142,7 @@ def _lows(entries: Any, owner: IntArray, sizes: IntArray) -> _Lows:
     return _Lows(table, parameter, np.where(left_out, np.minimum(low, 0.0), low))
 
 
-def _round(objective: Objective, groups: list[_Group], point: Point) -> FloatArray:
+def _round(objective: FieldObjective, groups: list[_Group], point: Point) -> FloatArray:
     """Every group moved to the minimum of its bound; beliefs are found anew after each but the last."""
     prior = objective.precision
     curvature = np.abs(prior).sum(axis=1) if prior.ndim == 2 else prior
@@ -177,7 +177,7 @@ def _lowest(expected: FloatArray, slope: FloatArray, curvature: FloatArray, tota
 
 
 def _extrapolated(
-    objective: Objective, point: Point, first: Point, second: FloatArray, longest: float
+    objective: FieldObjective, point: Point, first: Point, second: FloatArray, longest: float
 ) -> tuple[Point, float]:
     """λ₀ + 2αr + α²v for the moves r and r + v of two rounds; their end (α = 1) where L would not fall.
 
@@ -199,7 +199,7 @@ def _extrapolated(
 class _Log:
     """Rounds, with the distance to the optimum in units of a rough width."""
 
-    def __init__(self, objective: Objective, watch: Watch | None) -> None:
+    def __init__(self, objective: FieldObjective, watch: Watch | None) -> None:
         self.items: list[Iteration] = []
         self._diagonal = objective.rough_diagonal(objective.frequencies())
         self._watch = watch

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
-from bayesfield.learning.objective import Objective
+from bayesfield.learning.objective import FieldObjective
 from bayesfield.learning.optimise import Optimum
 from bayesfield.response.indicators import slot_states
 from bayesfield.types import FloatArray, GraphArrays, Options, Outcome, Status
@@ -28,13 +28,13 @@ class PseudoMoments(Options):
     """Pseudo-moment matching as a learner. It knows no prior."""
 
 
-def matched_moments(objective: Objective) -> Optimum:
+def matched_moments(objective: FieldObjective) -> Optimum:
     """The matching parameters, with value and gradient there by the objective's engine."""
     point = objective.at(pseudo_moments(objective))
     return Optimum(point, Status(Outcome.CLOSED_FORM), ())
 
 
-def pseudo_moments(objective: Objective) -> FloatArray:
+def pseudo_moments(objective: FieldObjective) -> FloatArray:
     """λ whose tables come closest to having the data's smoothed frequencies as beliefs; the prior mean without data."""
     known = objective.field
     if not objective.weight:

@@ -5,6 +5,7 @@ L(λ) = N (log Z(λ) − λᵀf̄ − f̄₀) + ½ (λ − μ)ᵀ Λ⁻¹ (λ �
 ∇²L  = N C + Λ⁻¹ = P, equation (7)
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -30,33 +31,34 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Objective:
-    """The negative log posterior of a fully observed field.
+class Objective(ABC):
+    """The negative log posterior: what fields and conditional fields share.
 
-    codes: the cases as positions in the states. counts: (T,) how often the data take each table entry. statistic: f̄,
-    (F,). offset: the data's mean fixed energy. weight: N. precision: Λ⁻¹, its diagonal (F,) or the matrix (F, F).
-    location: μ. form: of the posterior precision, "dense", "sparse" or "matrix-free" (see learning.precision).
+    statistic: f̄, (F,). offset: the data's mean fixed energy. weight: N. precision: Λ⁻¹, its diagonal (F,) or the matrix
+    (F, F). location: μ. form: of the posterior precision, "dense", "sparse" or "matrix-free" (see learning.precision).
     """
 
-    field: CompiledField
-    engine: Engine
-    codes: IntArray
-    counts: FloatArray
     statistic: FloatArray
     offset: float
     weight: float
     precision: FloatArray
     location: FloatArray
-    form: str = "dense"
+    form: str
 
+    @abstractmethod
     def at(self, parameters: FloatArray, start: Any = None) -> Point:
-        """start: the state of the engine's answer nearby, to go on from."""
-        theta = self.field.design.potentials(parameters)
-        return self.point(parameters, theta, self.engine.infer(self.field.graph, theta, start))
+        """Value and gradient. start: the state of an answer nearby, to go on from."""
 
-    def point(self, parameters: FloatArray, theta: FloatArray, marginals: Marginals) -> Point:
-        """The objective from marginals that an engine found at these parameters."""
-        mean = self.field.design.expectations(marginals.tables)
+    @abstractmethod
+    def response(self, point: Point) -> Response:
+        """The covariance of the features at a point."""
+
+    @abstractmethod
+    def rough_diagonal(self, tables: FloatArray) -> FloatArray:
+        """About diag(P), (F,), from beliefs or from the data's frequencies."""
+
+    def from_mean(self, parameters: FloatArray, theta: FloatArray, marginals: Marginals, mean: FloatArray) -> Point:
+        """The objective where log Z (in marginals) and E[f] are known."""
         value = self.weight * (marginals.log_z - float(parameters @ self.statistic) - self.offset)
         value -= self.log_prior(parameters)
         if not marginals.status.converged:
@@ -75,12 +77,6 @@ class Objective:
     def log_likelihood(self, point: Point) -> float:
         """Σ_n log p(x_n|λ)."""
         return float(self.weight * (point.parameters @ self.statistic + self.offset - point.marginals.log_z))
-
-    def response(self, point: Point) -> Response:
-        """The covariance of the features at a point."""
-        if point.marginals.status.outcome is Outcome.IMPOSSIBLE:
-            raise IndefiniteCurvature(Outcome.IMPOSSIBLE.value)
-        return self.engine.response(self.field.graph, self.field.design, point.theta, point.marginals)
 
     def curvature(self, point: Point) -> FloatArray:
         """P = N C + Λ⁻¹, dense."""
@@ -105,8 +101,43 @@ class Objective:
         """Collects the mean of P over points."""
         return MeanPrecision(self)
 
+    def slope(self, parameters: FloatArray) -> FloatArray | None:
+        """∇L, or None where the engine does not converge."""
+        point = self.at(parameters)
+        return point.gradient if np.isfinite(point.value) else None
+
+    def _times_precision(self, vector: FloatArray) -> FloatArray:
+        result: FloatArray = self.precision @ vector if self.precision.ndim == 2 else self.precision * vector
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class FieldObjective(Objective):
+    """The negative log posterior of a fully observed field.
+
+    field, engine: what gives log Z, E[f] and their covariance. codes: the cases as positions in the states. counts:
+    (T,) how often the data take each table entry.
+    """
+
+    field: CompiledField
+    engine: Engine
+    codes: IntArray
+    counts: FloatArray
+
+    def at(self, parameters: FloatArray, start: Any = None) -> Point:
+        theta = self.field.design.potentials(parameters)
+        return self.point(parameters, theta, self.engine.infer(self.field.graph, theta, start))
+
+    def point(self, parameters: FloatArray, theta: FloatArray, marginals: Marginals) -> Point:
+        """The objective from marginals that an engine found at these parameters."""
+        return self.from_mean(parameters, theta, marginals, self.field.design.expectations(marginals.tables))
+
+    def response(self, point: Point) -> Response:
+        if point.marginals.status.outcome is Outcome.IMPOSSIBLE:
+            raise IndefiniteCurvature(Outcome.IMPOSSIBLE.value)
+        return self.engine.response(self.field.graph, self.field.design, point.theta, point.marginals)
+
     def rough_diagonal(self, tables: FloatArray) -> FloatArray:
-        """About diag(P), (F,), from beliefs or from the data's frequencies."""
         prior = np.diag(self.precision) if self.precision.ndim == 2 else self.precision
         return self.weight * local_variances(self.field.graph, self.field.design, tables) + prior
 
@@ -115,15 +146,6 @@ class Objective:
         g = self.field.graph.arrays
         sizes = np.concatenate([g.cardinality, np.diff(g.table_ptr)])
         result: FloatArray = (self.counts + 1.0 / np.repeat(sizes, sizes)) / (self.weight + 1.0)
-        return result
-
-    def slope(self, parameters: FloatArray) -> FloatArray | None:
-        """∇L, or None where the engine does not converge."""
-        point = self.at(parameters)
-        return point.gradient if np.isfinite(point.value) else None
-
-    def _times_precision(self, vector: FloatArray) -> FloatArray:
-        result: FloatArray = self.precision @ vector if self.precision.ndim == 2 else self.precision * vector
         return result
 
 
@@ -163,7 +185,7 @@ class MeanPrecision:
         return near if self.count == 1 else MatrixFree(self._responses, o.weight, o.precision, scale, near)
 
 
-def mrf_objective(random_field: RandomField, X: Any, prior: Normal, engine: Engine) -> Objective:
+def mrf_objective(random_field: RandomField, X: Any, prior: Normal, engine: Engine) -> FieldObjective:
     """The objective for cases X, an (N, n) array or DataFrame in the states' own values."""
     codes = random_field.encode(X)
     known = compiled(random_field)
@@ -176,7 +198,7 @@ def mrf_objective(random_field: RandomField, X: Any, prior: Normal, engine: Engi
             "the data hold a combination of states that a factor's log_table forbids (−inf); drop those cases or lift "
             "the constraint"
         )
-    return Objective(
+    return FieldObjective(
         field=known,
         engine=engine,
         codes=codes,
@@ -186,4 +208,5 @@ def mrf_objective(random_field: RandomField, X: Any, prior: Normal, engine: Engi
         weight=float(len(codes)),
         precision=prior.precision(random_field),
         location=prior.location(random_field),
+        form="dense",
     )

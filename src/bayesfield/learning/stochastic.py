@@ -10,7 +10,7 @@ import numpy as np
 from scipy import linalg
 
 from bayesfield.inference import Sampled
-from bayesfield.learning.objective import Objective, Point
+from bayesfield.learning.objective import FieldObjective, Point
 from bayesfield.learning.optimise import Iteration, Optimum, Watch
 from bayesfield.response.sampled import shrinkage
 from bayesfield.types import FloatArray, IndefiniteCurvature, Outcome, Status
@@ -22,7 +22,7 @@ _LONGEST = 2.0  # posterior sd: longest step of any parameter
 
 
 def sampled_newton(
-    objective: Objective, start: FloatArray, max_steps: int, watch: Watch | None = None
+    objective: FieldObjective, start: FloatArray, max_steps: int, watch: Watch | None = None
 ) -> tuple[Optimum, FloatArray, FloatArray]:
     """The optimum, the average precision, and the Monte-Carlo error of each parameter in posterior sd.
 
@@ -69,7 +69,11 @@ def sampled_newton(
 
 
 def _average(
-    objective: Objective, engine: Sampled, theta: FloatArray, covariances: list[FloatArray], noises: list[FloatArray]
+    objective: FieldObjective,
+    engine: Sampled,
+    theta: FloatArray,
+    covariances: list[FloatArray],
+    noises: list[FloatArray],
 ) -> FloatArray:
     """P from the mean of the iterates' sample covariances, shrunk once, by what noise is left in the mean."""
     mean: FloatArray = np.mean(covariances, axis=0)

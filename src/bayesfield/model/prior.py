@@ -2,14 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg
 
-from bayesfield.model.field import RandomField
 from bayesfield.types import FloatArray, InvalidInput
+
+
+class Parametrised(Protocol):
+    """What a prior asks of a model."""
+
+    @property
+    def n_parameters(self) -> int: ...
+
+    @property
+    def groups(self) -> Any: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +45,11 @@ class Normal:
         if not np.isfinite(numbers).all() or (numbers <= 0).any():
             raise InvalidInput(f"prior variances must be finite and above zero; got {self.variance!r}")
 
-    def location(self, field: RandomField) -> FloatArray:
+    def location(self, field: Parametrised) -> FloatArray:
         """Prior mean, (F,)."""
         return _vector(self.mean, field.n_parameters, "prior mean")
 
-    def precision(self, field: RandomField) -> FloatArray:
+    def precision(self, field: Parametrised) -> FloatArray:
         """Λ⁻¹: its diagonal (F,) when the parameters are independent, else the matrix (F, F)."""
         if self.covariance is not None:
             return self._inverse(field.n_parameters)

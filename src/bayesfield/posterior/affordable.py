@@ -1,7 +1,7 @@
 """What fits in half a minute: which correction, and when curvature is too dear. Rough costs, measured on one core."""
 
 from bayesfield.inference import Auto, Bethe, Engine, Kikuchi, Sampled
-from bayesfield.learning import Objective
+from bayesfield.learning import FieldObjective
 from bayesfield.types import InvalidInput
 
 DENSE = 4000  # parameters up to which the precision is dense …
@@ -14,7 +14,7 @@ _DRAWS, _BENDS = 640, 48  # of them with slopes, and with curvatures
 _SAMPLED = 2000  # parameters up to which the sampled variational correction is taken
 
 
-def correction_kind(objective: Objective, curved: Objective, wanted: str, explicit: bool) -> tuple[str, str]:
+def correction_kind(objective: FieldObjective, curved: FieldObjective, wanted: str, explicit: bool) -> tuple[str, str]:
     """The correction to make, and why. explicit: the engine was given by the user, not chosen."""
     if wanted not in ("auto", "none", "mean", "variational"):
         raise InvalidInput(f'correction is "auto", "none", "mean" or "variational"; got {wanted!r}')
@@ -40,7 +40,7 @@ def correction_kind(objective: Objective, curved: Objective, wanted: str, explic
     return "none", f"a shift of the mean would take about {shifted:.0f} s"
 
 
-def _seconds(engine: Engine, objective: Objective) -> tuple[float, float]:
+def _seconds(engine: Engine, objective: FieldObjective) -> tuple[float, float]:
     """About how long one inference and one covariance take."""
     graph, size = objective.field.graph, len(objective.statistic)
     if isinstance(engine, Auto):

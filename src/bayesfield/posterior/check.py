@@ -11,7 +11,7 @@ import pandas as pd
 from scipy import linalg
 
 from bayesfield.inference import Sampled
-from bayesfield.learning import Objective
+from bayesfield.learning import FieldObjective
 from bayesfield.types import FloatArray
 
 _GOOD, _FAIR = 0.1, 0.3  # root mean square bias in posterior sd
@@ -63,7 +63,7 @@ class Check:
         )
 
 
-def check_fit(objective: Objective, names: list[str], mode: FloatArray, sd: FloatArray, engine: Sampled) -> Check:
+def check_fit(objective: FieldObjective, names: list[str], mode: FloatArray, sd: FloatArray, engine: Sampled) -> Check:
     """Compare a fit with ``engine`` at its mode. The objective's own engine is not asked."""
     known = objective.field
     theta = known.design.potentials(mode)

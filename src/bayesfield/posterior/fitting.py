@@ -9,8 +9,8 @@ import numpy as np
 
 from bayesfield.inference import Auto, Bethe, Engine, Exact, Kikuchi, Sampled, as_engine
 from bayesfield.learning import (
+    FieldObjective,
     Iteration,
-    Objective,
     Optimum,
     enough_chains,
     lbfgs,
@@ -124,7 +124,7 @@ def fit(
 class _Task:
     """What ``fit`` was asked for."""
 
-    objective: Objective
+    objective: FieldObjective
     field: RandomField
     curved: Engine | None
     method: str | Learner
@@ -173,7 +173,7 @@ class _Task:
             return "sparse" if local else "matrix-free"
         return self.form
 
-    def _sampled(self, objective: Objective, first: Any) -> tuple[Optimum, FloatArray]:
+    def _sampled(self, objective: FieldObjective, first: Any) -> tuple[Optimum, FloatArray]:
         """Stochastic Newton from a given point, or from the pseudo-likelihood's optimum."""
         if first is None:
             here = pseudo_likelihood_map(objective.field, objective.codes, objective.precision, objective.location)
@@ -241,7 +241,7 @@ def _check(found: Found, field: RandomField, seed: int) -> Check:
     return check_fit(found.objective, field.parameter_names, found.optimum.parameters, found.precision.sd, engine)
 
 
-def _method(objective: Objective, method: str | Learner) -> str:
+def _method(objective: FieldObjective, method: str | Learner) -> str:
     """Newton, unless one covariance (F directions through all tables) takes some ten seconds or more."""
     if isinstance(objective.engine, Sampled):
         return SAMPLED_NEWTON

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesfield.learning import Objective, Optimum, pseudo_moments
+from bayesfield.learning import FieldObjective, Optimum, pseudo_moments
 from bayesfield.learning.precision import DensePrecision, Precision
 from bayesfield.model import RandomField
 from bayesfield.posterior.laplace import reason_for_refusal
@@ -20,8 +20,8 @@ class Found:
     gave the precision where ``own``.
     """
 
-    objective: Objective
-    curved: Objective
+    objective: FieldObjective
+    curved: FieldObjective
     optimum: Optimum
     precision: Precision
     inference: Status
@@ -42,7 +42,7 @@ class Found:
         return self.optimum.status.converged and self.inference.converged
 
 
-def starting_point(objective: Objective, field: RandomField, start: Any) -> FloatArray:
+def starting_point(objective: FieldObjective, field: RandomField, start: Any) -> FloatArray:
     """The user's, or the better of pseudo-moment matching and the prior mean."""
     given = checked_start(field, start)
     if given is not None:
@@ -64,7 +64,7 @@ def checked_start(field: RandomField, start: Any) -> FloatArray | None:
 
 
 def precision_at(
-    objective: Objective, curved: Objective, optimum: Optimum, field: RandomField
+    objective: FieldObjective, curved: FieldObjective, optimum: Optimum, field: RandomField
 ) -> tuple[Precision, Status]:
     """P at the optimum by the responding engine, and the status of its inference there."""
     point = optimum.point if curved is objective else curved.at(optimum.parameters)

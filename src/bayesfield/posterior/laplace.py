@@ -7,7 +7,7 @@ import pandas as pd
 from scipy import stats
 
 from bayesfield.inference import Sampled
-from bayesfield.learning import Iteration, Objective, enough_chains
+from bayesfield.learning import FieldObjective, Iteration, enough_chains
 from bayesfield.learning.precision import DensePrecision, Precision
 from bayesfield.model import RandomField
 from bayesfield.posterior.check import Check, check_fit
@@ -88,7 +88,7 @@ class Posterior:
         precision: FloatArray | Precision,
         record: FitRecord,
         mode: FloatArray | None = None,
-        objective: Objective | None = None,
+        objective: FieldObjective | None = None,
         skewness: FloatArray | None = None,
     ) -> None:
         self.field = field

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 from bayesfield.inference import Auto, Engine, Sampled
 from bayesfield.learning import (
     ContrastiveDivergence,
+    FieldObjective,
     IterativeScaling,
-    Objective,
     Optimum,
     PseudoLikelihood,
     PseudoMoments,
@@ -49,7 +49,7 @@ class Task(Protocol):
     """What ``fit`` was asked for, as far as learners need it."""
 
     @property
-    def objective(self) -> Objective: ...
+    def objective(self) -> FieldObjective: ...
     @property
     def field(self) -> RandomField: ...
     @property
@@ -169,7 +169,7 @@ def _with_engine(task: Task, learner: Learner, optimum: Optimum | None, engine: 
 
 
 def _ended(
-    task: Task, objective: Objective, curved: Objective, optimum: Optimum, method: str, learner: str = ""
+    task: Task, objective: FieldObjective, curved: FieldObjective, optimum: Optimum, method: str, learner: str = ""
 ) -> Found:
     """With the precision at the optimum; matrix-free where the parameters leave no sparse system."""
     try:

@@ -18,7 +18,7 @@ from scipy import linalg
 
 from bayesfield.inference import Sampled
 from bayesfield.inference.chains import Chains
-from bayesfield.learning import MeanPrecision, Objective, Point
+from bayesfield.learning import FieldObjective, MeanPrecision, Objective, Point
 from bayesfield.learning.precision import DensePrecision, Precision
 from bayesfield.posterior.correction import CorrectionRecord, correction_record
 from bayesfield.response.sampled import SampleResponse
@@ -167,7 +167,7 @@ class _Draws:
 class _SpreadChains:
     """Chains at all draws at once, going on from step to step."""
 
-    def __init__(self, objective: Objective, engine: Sampled, z: FloatArray) -> None:
+    def __init__(self, objective: FieldObjective, engine: Sampled, z: FloatArray) -> None:
         self.objective, self.z = objective, z
         per_draw = max(_PER_DRAW, -(-engine.chains // len(z)))
         chains = per_draw * len(z)
@@ -189,7 +189,7 @@ class _SpreadChains:
 
 
 def sampled_variational(
-    objective: Objective, mode: FloatArray, precision: Precision, rng: np.random.Generator
+    objective: FieldObjective, mode: FloatArray, precision: Precision, rng: np.random.Generator
 ) -> tuple[FloatArray, Precision, CorrectionRecord]:
     """Mean, precision, record, with chains spread over posterior draws; iterates are averaged after an approach."""
     if not isinstance(objective.engine, Sampled):

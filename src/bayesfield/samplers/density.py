@@ -6,11 +6,11 @@ from bayesfield.inference import Bethe, Engine, Exact
 from bayesfield.kernels.density import Packed, Target
 from bayesfield.kernels.pairs import PairArrays, pair_arrays
 from bayesfield.kernels.trees import TreeArrays
-from bayesfield.learning import Objective
+from bayesfield.learning import FieldObjective
 from bayesfield.types import FloatArray, GraphArrays, IntArray
 
 
-def fast_target(objective: Objective, engine: Engine) -> Target | None:
+def fast_target(objective: FieldObjective, engine: Engine) -> Target | None:
     """The posterior for compiled samplers: with Exact(), and with Bethe() on binary pairwise fields."""
     graph, design = objective.field.graph, objective.field.design
     exact = isinstance(engine, Exact)

@@ -13,7 +13,7 @@ import numpy as np
 from bayesfield.graph import counts
 from bayesfield.inference import Exact, Sampled
 from bayesfield.inference.chains import gibbs_draws
-from bayesfield.learning import Objective
+from bayesfield.learning import FieldObjective
 from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Stats
 from bayesfield.samplers.steps import drive
 from bayesfield.types import FloatArray, IntArray, Options
@@ -57,7 +57,7 @@ class Exchange(Options):
                 kept[c, step // thin] = chain.position
         return kept, {"acceptance": accepted}
 
-    def _move(self, objective: Objective, chain: Chain, move: FloatArray) -> bool:
+    def _move(self, objective: FieldObjective, chain: Chain, move: FloatArray) -> bool:
         proposal = chain.position + move
         field, N = objective.field, int(objective.weight)
         # log p(λ'|x) − log p(λ|x) + log p(y|λ) − log p(y|λ'); the gradient has N (f̄(y) − f̄(x)) and the prior's pull
@@ -72,7 +72,7 @@ class Exchange(Options):
         chain.position = proposal
         return True
 
-    def _draw(self, objective: Objective, theta: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
+    def _draw(self, objective: FieldObjective, theta: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
         graph = objective.field.graph
         if isinstance(self.engine, Exact):
             return self.engine.sample(graph, theta, n, rng)
@@ -80,5 +80,5 @@ class Exchange(Options):
 
 
 class _Shared(NamedTuple):
-    objective: Objective
+    objective: FieldObjective
     shape: FloatArray

@@ -14,7 +14,7 @@ from bayesfield import parallel
 from bayesfield.graph import counts
 from bayesfield.kernels import gibbs, langevin
 from bayesfield.kernels.gibbs_single import HALF, WIDTH
-from bayesfield.learning import Objective
+from bayesfield.learning import FieldObjective
 from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Stats
 from bayesfield.samplers.steps import drive
 from bayesfield.types import FloatArray, InvalidInput, Options
@@ -94,7 +94,7 @@ class _Shared(NamedTuple):
     fast: langevin.Contrast | None
 
 
-def _contrast(objective: Objective) -> langevin.Contrast:
+def _contrast(objective: FieldObjective) -> langevin.Contrast:
     design, codes = objective.field.design, objective.codes
     batches = -(-len(codes) // WIDTH)
     data = np.zeros((batches * WIDTH, codes.shape[1]), dtype=np.float32)

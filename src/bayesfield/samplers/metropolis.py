@@ -14,7 +14,7 @@ from bayesfield.inference import Bethe, Engine, Exact
 from bayesfield.kernels import density
 from bayesfield.kernels import metropolis as kernel
 from bayesfield.kernels.bethe_lanes import WIDTH
-from bayesfield.learning import Objective
+from bayesfield.learning import FieldObjective
 from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Stats
 from bayesfield.samplers.density import fast_target
 from bayesfield.samplers.steps import drive
@@ -73,7 +73,7 @@ class Metropolis(Options):
 
 
 class _Shared(NamedTuple):
-    objective: Objective
+    objective: FieldObjective
     shape: FloatArray
     target: density.Target | None
 
@@ -98,7 +98,7 @@ def _walk(target: density.Target, steps: _Steps) -> None:
     )
 
 
-def _walk_slowly(objective: Objective, steps: _Steps) -> None:
+def _walk_slowly(objective: FieldObjective, steps: _Steps) -> None:
     """The same for any engine, one inference at a time."""
     thin = len(steps.noise) // len(steps.kept)
     trace = steps.trace

@@ -13,7 +13,7 @@ import numpy as np
 from bayesfield import parallel
 from bayesfield.inference import Engine, Exact
 from bayesfield.kernels import density
-from bayesfield.learning import Objective
+from bayesfield.learning import FieldObjective
 from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run
 from bayesfield.samplers.density import fast_target, pack
 from bayesfield.types import FloatArray, InvalidInput, Options
@@ -56,7 +56,7 @@ class NUTS(Options):
         return _collect(parallel.thread_map(one, range(len(chains))), problem, chains, plan)
 
     def _trace(
-        self, nutpie: Any, objective: Objective, problem: Problem, start: FloatArray, seed: int, plan: Plan
+        self, nutpie: Any, objective: FieldObjective, problem: Problem, start: FloatArray, seed: int, plan: Plan
     ) -> Any:
         """One chain: so its numbers depend on its own seed only, on any number of threads."""
         first = np.linalg.solve(problem.factor, start - problem.centre)
@@ -82,7 +82,7 @@ class NUTS(Options):
         )
 
 
-def _density(objective: Objective, problem: Problem) -> Callable[[FloatArray], tuple[float, FloatArray]]:
+def _density(objective: FieldObjective, problem: Problem) -> Callable[[FloatArray], tuple[float, FloatArray]]:
     """log posterior and its gradient in z; in one compiled call where the engine is exact."""
     target = fast_target(objective, objective.engine) if isinstance(objective.engine, Exact) else None
     turned = np.ascontiguousarray(problem.factor.T)

@@ -1,0 +1,171 @@
+"""The negative log posterior of a chain CRF: −Σ_n log p(y_n | x_n, λ) plus prior, its gradient and its curvature.
+
+One union of all sequences stands for the free phase, with weight 1, and the data are one point of it:
+L(λ) = Σ_n log Z_n(λ) − λᵀf(y, x) + ½ (λ − μ)ᵀ Λ⁻¹ (λ − μ),   ∇²L = Σ_n C_{x_n} + Λ⁻¹, equation (12).
+Inputs times weights and back are sparse products; the design matrix (inputs ⊗ labels) is never formed.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayesfield import parallel
+from bayesfield.inference.chain import ChainMarginals, chain_marginals, chain_tangent
+from bayesfield.kernels import inputs as kernel
+from bayesfield.kernels.chain import ChainArrays
+from bayesfield.learning.objective import Objective, Point
+from bayesfield.model import Normal
+from bayesfield.model.conditional import ChainCRF, Sequences
+from bayesfield.response import Response
+from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput, Marginals
+
+_PARTS = 8  # of the positions: fixed, so that sums come out the same on any number of cores
+_NUMBERS = 20_000_000  # in the directions that are carried at a time
+_WIDTH = 64  # directions, at most
+
+
+@dataclass(frozen=True, eq=False)
+class ChainObjective(Objective):
+    """crf: what W and V are. data: the labelled sequences."""
+
+    crf: ChainCRF
+    data: Sequences
+
+    @property
+    def chains(self) -> ChainArrays:
+        return ChainArrays(self.data.ptr, self.data.which)
+
+    def at(self, parameters: FloatArray, start: Any = None) -> Point:
+        found = chain_marginals(self.chains, *potentials(self.crf, self.data, parameters))
+        mean = expectations(self.crf, self.data, found.marginal, found.transitions)
+        tables = np.concatenate([found.marginal.ravel(), found.transitions.ravel()])
+        marginals = Marginals(float(found.log_z.sum()), tables, found.status, found)
+        return self.from_mean(parameters, np.empty(0), marginals, mean)
+
+    def response(self, point: Point) -> Response:
+        if not point.marginals.status.converged:
+            raise IndefiniteCurvature(str(point.marginals.status))
+        return ChainResponse(self.crf, self.data, point.marginals.state)
+
+    def rough_diagonal(self, tables: FloatArray) -> FloatArray:
+        """As if positions and pairs of neighbours knew nothing of one another."""
+        K, P = len(self.crf.labels), self.data.positions
+        p, pairs = tables[: P * K].reshape(P, K), tables[P * K :].reshape(-1, K, K)
+        B, T = self.crf.node_tables, self.crf.edge_tables.reshape(len(self.crf.edge_tables), -1)
+        spread = p @ (B**2).T - (p @ B.T) ** 2  # (P, G)
+        squares = self.data.inputs.power(2)
+        node = squares.T @ spread
+        share = pairs.reshape(len(pairs), -1)
+        count = np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
+        of_pairs = share @ (T**2).T - (share @ T.T) ** 2 / count
+        edge = (self.data.edge_rows**2).T @ of_pairs
+        prior = np.diag(self.precision) if self.precision.ndim == 2 else self.precision
+        return np.concatenate([node.ravel(), edge.ravel()]) + prior
+
+
+class ChainResponse(Response):
+    """Σ_n C_{x_n} by derivatives of the two passes, a few directions at a time."""
+
+    def __init__(self, crf: ChainCRF, data: Sequences, found: ChainMarginals) -> None:
+        self._crf, self._data, self._found = crf, data, found
+
+    @property
+    def size(self) -> int:
+        return self._crf.n_parameters
+
+    def product(self, vectors: FloatArray) -> FloatArray:
+        columns = vectors if vectors.ndim == 2 else vectors[:, None]
+        out = np.empty((self.size, columns.shape[1]))
+        carried = max(self._found.marginal.size + self._found.transitions.size, 1)
+        step = int(np.clip(_NUMBERS // carried, 1, _WIDTH))
+        for k in range(0, columns.shape[1], step):
+            out[:, k : k + step] = self._some(columns[:, k : k + step])
+        return out if vectors.ndim == 2 else out[:, 0]
+
+    def _some(self, columns: FloatArray) -> FloatArray:
+        crf, data, D = self._crf, self._data, columns.shape[1]
+        P, K = self._found.marginal.shape
+        Q = len(data.edge_rows)
+        W = columns[: crf.n_state].reshape(len(crf.inputs), -1, D)
+        V = columns[crf.n_state :].reshape(len(crf.edge_inputs), -1, D)
+        node = inputs_times(data, np.einsum("dgc,gk->dkc", W, crf.node_tables).reshape(len(crf.inputs), -1))
+        edge = np.einsum("qe,ehc,hij->qijc", data.edge_rows, V, crf.edge_tables, optimize=True)
+        chains = ChainArrays(data.ptr, data.which)
+        moved, pairs = chain_tangent(chains, self._found, node.reshape(P, K, D), np.ascontiguousarray(edge))
+        back = inputs_transposed(data, moved.reshape(P, -1)).reshape(len(crf.inputs), K, D)
+        of_node = np.einsum("dkc,gk->dgc", back, crf.node_tables).reshape(-1, D)
+        of_edge = np.einsum(
+            "qe,qijc,hij->ehc", data.edge_rows, pairs.reshape(Q, K, K, D), crf.edge_tables, optimize=True
+        )
+        return np.concatenate([of_node, of_edge.reshape(-1, D)])
+
+
+def chain_objective(crf: ChainCRF, data: Sequences, prior: Normal) -> ChainObjective:
+    """The objective of labelled sequences."""
+    if data.labels is None:
+        raise InvalidInput("a CRF is fitted to labelled sequences: give y")
+    K, P = len(crf.labels), data.positions
+    taken = np.zeros((P, K))
+    taken[np.arange(P), data.labels] = 1.0
+    pairs = np.zeros((len(data.edge_rows), K, K))
+    first = np.ones(P, dtype=bool)
+    first[data.ptr[1:][np.diff(data.ptr) > 0] - 1] = False  # the last position of a sequence begins no pair
+    t = np.flatnonzero(first)
+    np.add.at(pairs, (data.which[t], data.labels[t], data.labels[t + 1]) if len(t) else ([], [], []), 1.0)
+    return ChainObjective(
+        statistic=expectations(crf, data, taken, pairs),
+        offset=0.0,
+        weight=1.0,
+        precision=prior.precision(crf),
+        location=prior.location(crf),
+        form="dense",
+        crf=crf,
+        data=data,
+    )
+
+
+def potentials(crf: ChainCRF, data: Sequences, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """node (P, K) and edge (Q, K, K) log-potentials."""
+    W, V = crf.split(parameters)
+    node = inputs_times(data, np.ascontiguousarray(W @ crf.node_tables))
+    edge = np.einsum("qe,eh,hij->qij", data.edge_rows, V, crf.edge_tables, optimize=True)
+    return node, np.ascontiguousarray(edge)
+
+
+def expectations(crf: ChainCRF, data: Sequences, marginal: FloatArray, transitions: FloatArray) -> FloatArray:
+    """Σ over positions and pairs of the features, (F,), from marginals (P, K) and transitions (Q, K, K)."""
+    node = inputs_transposed(data, marginal) @ crf.node_tables.T
+    edge = np.einsum("qe,qij,hij->eh", data.edge_rows, transitions, crf.edge_tables, optimize=True)
+    return np.concatenate([node.ravel(), edge.ravel()])
+
+
+def inputs_times(data: Sequences, weights: FloatArray) -> FloatArray:
+    """X · weights, (P, K)."""
+    X, out = data.inputs, np.empty((data.positions, weights.shape[1]))
+
+    def part(b: tuple[int, int]) -> None:
+        kernel.times(X.indptr, X.indices, X.data, weights, *b, out)
+
+    parallel.thread_map(part, _parts(data))
+    return out
+
+
+def inputs_transposed(data: Sequences, rows: FloatArray) -> FloatArray:
+    """Xᵀ · rows, (D, K)."""
+    X = data.inputs
+
+    def part(b: tuple[int, int]) -> FloatArray:
+        out = np.zeros((X.shape[1], rows.shape[1]))
+        kernel.transposed(X.indptr, X.indices, X.data, rows, *b, out)
+        return out
+
+    result: FloatArray = np.sum(parallel.thread_map(part, _parts(data)), axis=0)
+    return result
+
+
+def _parts(data: Sequences) -> list[tuple[int, int]]:
+    """Runs of positions; one where there is little to do."""
+    count = _PARTS if data.inputs.nnz > 100_000 else 1
+    ends = np.linspace(0, data.positions, count + 1).astype(np.int64)
+    return parallel.spans(ends.tolist())

@@ -1,0 +1,191 @@
+"""Chains of labels given inputs: what a user states, and the sequences that it is fitted to.
+
+θ_t(y) = Σ_d Σ_g x_td W_dg B_g(y),   θ_t(y, y') = Σ_e Σ_h z_te V_eh T_h(y, y'),   λ = (W, V)
+
+Inputs x_t of every position and z_t of every pair of neighbours (by default the constant 1), times tables over labels:
+by default an indicator of every label and of every pair, so that W is (inputs × labels) and V (labels × labels).
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from bayesfield.model.field import as_states
+from bayesfield.types import FloatArray, IntArray, InvalidInput
+
+
+class ChainCRF:
+    """A conditional random field on chains: ``ChainCRF(labels, inputs)``.
+
+    labels: the states of every position. inputs: names of the inputs of a position, or how many there are.
+    edge_inputs: the same for pairs of neighbours; by default one, always 1. node_tables: (G, K) numbers of every label
+    that multiply the inputs; by default an indicator of each label. edge_tables: (H, K, K), by default an indicator of
+    each pair. For two labels coded −1 and 1, ``node_tables=[[-1, 1]], edge_tables=[[[1, -1], [-1, 1]]]``.
+    """
+
+    def __init__(
+        self,
+        labels: int | Sequence[Hashable],
+        inputs: int | Sequence[str],
+        edge_inputs: int | Sequence[str] | None = None,
+        node_tables: ArrayLike | None = None,
+        edge_tables: ArrayLike | None = None,
+    ) -> None:
+        self.labels = as_states(labels, "the labels")
+        K = len(self.labels)
+        self.inputs = _names(inputs, "input")
+        self.constant_edges = edge_inputs is None
+        self.edge_inputs = ("1",) if edge_inputs is None else _names(edge_inputs, "edge input")
+        self.node_tables = _tables(np.eye(K) if node_tables is None else node_tables, (K,), "node_tables")
+        pairs = np.eye(K * K).reshape(-1, K, K) if edge_tables is None else edge_tables
+        self.edge_tables = _tables(pairs, (K, K), "edge_tables")
+        self._node_names = [str(y) for y in self.labels] if node_tables is None else _numbered(self.node_tables)
+        of_pairs = [f"{a}→{b}" for a in self.labels for b in self.labels]
+        self._edge_names = of_pairs if edge_tables is None else _numbered(self.edge_tables)
+
+    @property
+    def n_state(self) -> int:
+        """Parameters of W; those of V follow."""
+        return len(self.inputs) * len(self.node_tables)
+
+    @property
+    def n_parameters(self) -> int:
+        return self.n_state + len(self.edge_inputs) * len(self.edge_tables)
+
+    @property
+    def parameter_names(self) -> list[str]:
+        node = [f"{d}:{g}" if g else d for d in self.inputs for g in self._node_names]
+        prefix = [""] if self.constant_edges else [f"{e}:" if self._edge_names[0] else e for e in self.edge_inputs]
+        return node + [f"{e}{h}" if e or h else "transition" for e in prefix for h in self._edge_names]
+
+    @property
+    def groups(self) -> list[str]:
+        return ["state"] * self.n_state + ["transition"] * (self.n_parameters - self.n_state)
+
+    def split(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """W as (D, G) and V as (E, H)."""
+        W, V = parameters[: self.n_state], parameters[self.n_state :]
+        return W.reshape(len(self.inputs), -1), V.reshape(len(self.edge_inputs), -1)
+
+    def __repr__(self) -> str:
+        return f"ChainCRF({len(self.labels)} labels, {len(self.inputs)} inputs, {self.n_parameters} parameters)"
+
+
+@dataclass(frozen=True, eq=False)
+class Sequences:
+    """Sequences end to end: P positions of S sequences.
+
+    ptr: (S+1,) where each begins. inputs: x, (P, D) sparse by rows. edge_rows: the distinct z, (Q, E); which: (P,) the
+    row of each pair of neighbours, under its first. labels: (P,) numbers of the labels, or None.
+    """
+
+    ptr: IntArray
+    inputs: "sparse.csr_array[Any, tuple[int, int]]"
+    edge_rows: FloatArray
+    which: IntArray
+    labels: IntArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.ptr) - 1
+
+    @property
+    def positions(self) -> int:
+        return int(self.ptr[-1])
+
+
+def as_sequences(
+    crf: ChainCRF, X: Sequence[Any], y: Sequence[Any] | None = None, Z: Sequence[ArrayLike] | None = None
+) -> Sequences:
+    """X: a (T, D) array, dense or sparse, for each sequence. y: its labels. Z: (T − 1, E) inputs of the pairs."""
+    parts = [_matrix(x, len(crf.inputs), k) for k, x in enumerate(X)]
+    lengths = np.array([p.shape[0] for p in parts], dtype=np.int64)
+    ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    empty = sparse.csr_array((0, len(crf.inputs)))
+    inputs = sparse.csr_array(sparse.vstack([empty, *parts], format="csr"))
+    rows, which = _edge_rows(crf, ptr, Z)
+    return Sequences(ptr, inputs, rows, which, None if y is None else _labels(crf, y, lengths))
+
+
+def _edge_rows(crf: ChainCRF, ptr: IntArray, Z: Sequence[ArrayLike] | None) -> tuple[FloatArray, IntArray]:
+    positions, E = int(ptr[-1]), len(crf.edge_inputs)
+    if Z is None:
+        if not crf.constant_edges:
+            raise InvalidInput(f"this model has {E} edge inputs: give Z, a (T − 1, {E}) array for each sequence")
+        return np.ones((1, 1)), np.zeros(positions, dtype=np.int64)
+    full = np.zeros((positions, E))
+    for k, z in enumerate(Z):
+        rows, wanted = np.asarray(z, dtype=np.float64), max(int(ptr[k + 1] - ptr[k]) - 1, 0)
+        if rows.size == 0:
+            rows = rows.reshape(0, E)
+        if rows.shape != (wanted, E):
+            raise InvalidInput(f"sequence {k}: the edge inputs need shape {(wanted, E)}; got {rows.shape}")
+        full[ptr[k] : ptr[k] + wanted] = rows
+    if not np.isfinite(full).all():
+        raise InvalidInput("edge inputs must be finite numbers")
+    distinct, which = np.unique(full, axis=0, return_inverse=True)
+    return distinct.reshape(-1, E), which.reshape(-1).astype(np.int64)
+
+
+def _labels(crf: ChainCRF, y: Sequence[Any], lengths: IntArray) -> IntArray:
+    if len(y) != len(lengths):
+        raise InvalidInput(f"there are {len(lengths)} sequences of inputs and {len(y)} of labels")
+    number = {label: k for k, label in enumerate(crf.labels)}
+    codes = np.empty(int(lengths.sum()), dtype=np.int64)
+    at = 0
+    for k, (own, length) in enumerate(zip(y, lengths, strict=True)):
+        values = own.tolist() if isinstance(own, np.ndarray) else list(own)
+        if len(values) != length:
+            raise InvalidInput(f"sequence {k} has {length} positions and {len(values)} labels")
+        for value in values:
+            if value not in number:
+                raise InvalidInput(f"sequence {k} has the label {value!r}, which is none of {list(crf.labels)}")
+            codes[at] = number[value]
+            at += 1
+    return codes
+
+
+def _matrix(x: Any, width: int, k: int) -> Any:
+    matrix = sparse.csr_array(x) if sparse.issparse(x) else _dense(x, width, k)
+    if matrix.shape[1] != width:
+        raise InvalidInput(f"sequence {k}: inputs need {width} columns; got shape {matrix.shape}")
+    if not np.isfinite(matrix.data).all():
+        raise InvalidInput(f"sequence {k}: inputs must be finite numbers")
+    return matrix
+
+
+def _dense(x: Any, width: int, k: int) -> Any:
+    try:
+        array = np.asarray(x, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"sequence {k}: inputs must be numbers, a row for each position") from None
+    if array.size == 0:
+        array = array.reshape(0, width)
+    if array.ndim != 2:
+        raise InvalidInput(f"sequence {k}: inputs need a row for each position; got shape {array.shape}")
+    return sparse.csr_array(array)
+
+
+def _names(given: int | Sequence[str], what: str) -> tuple[str, ...]:
+    if isinstance(given, int | np.integer):
+        return tuple(f"{what.replace(' ', '_')}{k}" for k in range(int(given)))
+    names = tuple(str(name) for name in given)
+    if len(set(names)) != len(names):
+        raise InvalidInput(f"{what} names must differ from one another")
+    return names
+
+
+def _tables(given: ArrayLike, shape: tuple[int, ...], what: str) -> FloatArray:
+    tables = np.ascontiguousarray(given, dtype=np.float64)
+    if tables.ndim != len(shape) + 1 or tables.shape[1:] != shape or not len(tables) or not np.isfinite(tables).all():
+        raise InvalidInput(
+            f"{what} need shape (…, {', '.join(map(str, shape))}) and finite numbers; got {tables.shape}"
+        )
+    return tables
+
+
+def _numbered(tables: FloatArray) -> list[str]:
+    return [""] if len(tables) == 1 else [f"table{k}" for k in range(len(tables))]

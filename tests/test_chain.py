@@ -1,0 +1,208 @@
+"""Chains of labels: every answer against enumeration, every derivative against finite differences."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import bayesfield as bf
+from bayesfield import parallel
+from bayesfield.inference.chain import best_labellings, chain_draws, chain_marginals, chain_tangent
+from bayesfield.kernels.chain import ChainArrays
+from bayesfield.learning import mrf_objective
+from bayesfield.learning.conditional import chain_objective, potentials
+from bayesfield.model.conditional import ChainCRF, as_sequences
+
+from tolerances import ALGEBRA
+
+LENGTHS = [(4,), (1,), (3, 1, 0, 4), (0,), (2, 2, 5)]
+
+
+def problem(lengths, K=3, Q=2, seed=0, forbid=False):
+    rng = np.random.default_rng(seed)
+    ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    P = int(ptr[-1])
+    chains = ChainArrays(ptr, rng.integers(0, Q, P))
+    node, edge = 1.5 * rng.normal(size=(P, K)), 1.5 * rng.normal(size=(Q, K, K))
+    if forbid:
+        edge[:, 0, 1] = -np.inf
+    return chains, node, edge
+
+
+def labellings(chains, node, edge, s):
+    """All labellings of one sequence with their log-weights."""
+    begin, end = chains.ptr[s], chains.ptr[s + 1]
+    found = []
+    for y in itertools.product(range(node.shape[1]), repeat=end - begin):
+        score = sum(node[begin + t, k] for t, k in enumerate(y))
+        score += sum(edge[chains.which[begin + t], y[t], y[t + 1]] for t in range(len(y) - 1))
+        found.append((score, y))
+    return found
+
+
+def brute(chains, node, edge):
+    """log Z, marginals and expected transitions by enumeration."""
+    log_z, marginal, pairs = [], np.zeros_like(node), np.zeros_like(edge)
+    for s in range(len(chains.ptr) - 1):
+        every = labellings(chains, node, edge, s)
+        log_z.append(np.logaddexp.reduce([score for score, _ in every]))
+        for score, y in every:
+            p = np.exp(score - log_z[-1])
+            for t, k in enumerate(y):
+                marginal[chains.ptr[s] + t, k] += p
+            for t in range(len(y) - 1):
+                pairs[chains.which[chains.ptr[s] + t], y[t], y[t + 1]] += p
+    return np.array(log_z), marginal, pairs
+
+
+@pytest.mark.parametrize("forbid", [False, True])
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+def test_marginals_are_those_of_enumeration(lengths, forbid):
+    chains, node, edge = problem(lengths, forbid=forbid)
+    found = chain_marginals(chains, node, edge)
+    for got, wanted in zip((found.log_z, found.marginal, found.transitions), brute(chains, node, edge), strict=True):
+        np.testing.assert_allclose(got, wanted, atol=ALGEBRA)
+    assert found.status.converged
+
+
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+def test_tangent_is_the_derivative(lengths):
+    chains, node, edge = problem(lengths, seed=1)
+    rng = np.random.default_rng(2)
+    found = chain_marginals(chains, node, edge)
+    dn, de = rng.normal(size=(*node.shape, 3)), rng.normal(size=(*edge.shape, 3))
+    moved, pairs = chain_tangent(chains, found, dn, de)
+    h = 1e-5
+    for d in range(3):
+        up, down = (chain_marginals(chains, node + s * h * dn[..., d], edge + s * h * de[..., d]) for s in (1, -1))
+        np.testing.assert_allclose(moved[..., d], (up.marginal - down.marginal) / (2 * h), atol=1e-8)
+        np.testing.assert_allclose(pairs[..., d], (up.transitions - down.transitions) / (2 * h), atol=1e-8)
+
+
+@pytest.mark.parametrize("forbid", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 7, 30])
+def test_best_labellings(count, forbid):
+    chains, node, edge = problem((3, 1, 0, 4), seed=3, forbid=forbid)
+    labels, scores = best_labellings(chains, node, edge, count)
+    for s in range(4):
+        every = [(v, y) for v, y in labellings(chains, node, edge, s) if v > -np.inf]
+        wanted = sorted(every, reverse=True)[:count]
+        np.testing.assert_allclose(scores[s, : len(wanted)], [v for v, _ in wanted], atol=ALGEBRA)
+        assert (scores[s, len(wanted) :] == -np.inf).all()
+        for r, (_, y) in enumerate(wanted):
+            assert tuple(labels[r, chains.ptr[s] : chains.ptr[s + 1]]) == y
+
+
+def test_draws_have_the_marginals():
+    """20,000 draws of 3 + 4 positions: frequencies within 5 standard errors (21 numbers; false alarm 1e-5)."""
+    chains, node, edge = problem((3, 4), seed=4, forbid=True)
+    found = chain_marginals(chains, node, edge)
+    labels = chain_draws(chains, found, 20_000, np.random.default_rng(0))
+    for k in range(3):
+        p = found.marginal[:, k]
+        assert (np.abs((labels == k).mean(axis=0) - p) < 5 * np.sqrt(p * (1 - p) / 20_000) + 1e-12).all()
+    for t in (0, 1, 3, 4, 5):
+        assert not ((labels[:, t] == 0) & (labels[:, t + 1] == 1)).any()
+
+
+def test_long_chains_do_not_underflow_and_impossible_ones_say_so():
+    chains, node, edge = problem((5000,), K=2)
+    found = chain_marginals(chains, 20 * node, edge)
+    assert np.isfinite(found.log_z).all()
+    np.testing.assert_allclose(found.marginal.sum(axis=1), 1.0, atol=1e-12)
+    chains, node, edge = problem((3,), K=2)
+    edge[:] = -np.inf
+    assert not chain_marginals(chains, node, edge).status.converged
+
+
+def test_numbers_do_not_depend_on_the_cores(monkeypatch):
+    chains, node, edge = problem((30,) * 400, K=20)
+    many = chain_marginals(chains, node, edge)
+    monkeypatch.setattr(parallel, "_limit", 1)
+    one = chain_marginals(chains, node, edge)
+    np.testing.assert_array_equal(one.transitions, many.transitions)
+    np.testing.assert_array_equal(one.marginal, many.marginal)
+
+
+# --- the objective --------------------------------------------------------------------------------------------------
+
+
+def crf_problem(kind, seed=0):
+    rng = np.random.default_rng(seed)
+    lengths = (4, 1, 3, 0, 2)
+    X = [rng.normal(size=(T, 3)) * (rng.random((T, 3)) < 0.7) for T in lengths]
+    if kind == "spins":
+        crf = ChainCRF(("a", "b"), 3, 2, [[-1.0, 1.0]], [[[1.0, -1.0], [-1.0, 1.0]]])
+        Z = [rng.integers(0, 2, size=(max(T - 1, 0), 2)).astype(float) for T in lengths]
+    else:
+        crf, Z = ChainCRF(("a", "b", "c"), ["u", "v", "w"]), None
+    y = [[crf.labels[k] for k in rng.integers(0, len(crf.labels), T)] for T in lengths]
+    return crf, as_sequences(crf, X, y, Z), X, y, Z
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("kind", ["spins", "indicators"])
+def test_value_gradient_and_curvature(kind, full):
+    crf, data, *_ = crf_problem(kind)
+    F = crf.n_parameters
+    prior = bf.Normal(covariance=0.5 * np.eye(F) + 0.1, mean=0.2) if full else bf.Normal(variance=0.7)
+    objective = chain_objective(crf, data, prior)
+    rng = np.random.default_rng(5)
+    here, h = rng.normal(size=F), 1e-5
+    point = objective.at(here)
+    assert len(crf.parameter_names) == F == len(set(crf.parameter_names)) == len(crf.groups)
+    log_z, *_ = brute(objective.chains, *potentials(crf, data, here))
+    truth = log_z.sum() - here @ objective.statistic - objective.log_prior(here)
+    assert point.value == pytest.approx(truth, abs=1e-9)
+    moves = [(objective.at(here + h * e), objective.at(here - h * e)) for e in np.eye(F)]
+    np.testing.assert_allclose(point.gradient, [(a.value - b.value) / (2 * h) for a, b in moves], atol=1e-7)
+    wanted = np.array([(a.gradient - b.gradient) / (2 * h) for a, b in moves])
+    np.testing.assert_allclose(objective.curvature(point), wanted, atol=1e-7)
+    v = rng.normal(size=(F, 2))
+    product = objective.posterior_precision(point).product(v)
+    np.testing.assert_allclose(product, wanted @ v, atol=1e-6)
+    assert (objective.rough_diagonal(point.marginals.tables) > 0).all()
+
+
+def test_a_crf_is_a_field_over_all_labels_with_one_case():
+    """The union of the chains as one random field, its parameters tied: same value and gradient."""
+    crf, data, X, y, Z = crf_problem("spins")
+    spin = np.array([-1.0, 1.0])
+    factors, variables, values = [], {}, []
+    for n, x in enumerate(X):
+        for t in range(len(x)):
+            variables[f"{n},{t}"] = ("a", "b")
+            values.append(y[n][t])
+            factors.append(bf.Factor(f"{n},{t}", {name: x[t, d] * spin for d, name in enumerate(crf.inputs)}))
+            if t + 1 < len(x):
+                table = np.outer(spin, spin)
+                named = {name: Z[n][t, e] * table for e, name in enumerate(crf.edge_inputs)}
+                factors.append(bf.Factor((f"{n},{t}", f"{n},{t + 1}"), named))
+    field = bf.RandomField(variables, factors)
+    assert sorted(field.parameter_names) == sorted(crf.parameter_names)
+    order = [crf.parameter_names.index(name) for name in field.parameter_names]
+    whole = mrf_objective(field, np.array([values]), bf.Normal(variance=0.7), bf.Exact())
+    objective = chain_objective(crf, data, bf.Normal(variance=0.7))
+    here = np.random.default_rng(6).normal(size=crf.n_parameters)
+    one, other = objective.at(here), whole.at(here[order])
+    assert one.value == pytest.approx(other.value, abs=1e-9)
+    np.testing.assert_allclose(one.gradient[order], other.gradient, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "Z", "text"),
+    [
+        ([np.zeros((2, 4))], [["a", "b"]], None, "3 columns"),
+        ([np.zeros((2, 3))], [["a"]], None, "2 positions and 1 labels"),
+        ([np.zeros((2, 3))], [["a", "z"]], None, "label 'z'"),
+        ([np.zeros((2, 3))], [], None, "1 sequences of inputs and 0 of labels"),
+        ([np.full((2, 3), np.nan)], [["a", "b"]], None, "finite"),
+        ([[["x", "y", "z"]]], [["a"]], None, "numbers"),
+        ([np.zeros(3)], [["a"]], None, "row for each position"),
+        ([np.zeros((3, 3))], [["a"] * 3], [np.zeros((1, 1))], "edge inputs need shape"),
+    ],
+)
+def test_bad_sequences_are_refused(X, y, Z, text):
+    crf = ChainCRF(("a", "b", "c"), 3)
+    with pytest.raises(bf.InvalidInput, match=text):
+        as_sequences(crf, X, y, Z)
