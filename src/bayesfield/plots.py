@@ -14,6 +14,7 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from bayesfield.model import RandomField
 from bayesfield.posterior import FitRecord, Posterior
 from bayesfield.types import InvalidInput
 
@@ -50,8 +51,10 @@ def forest(
 def lattice(posterior: Posterior, rows: int, columns: int, ax: Axes | None = None) -> Axes:
     """A lattice's parameters in place: couplings as bonds, fields as sites; width grows with |mean| / sd."""
     field = posterior.field
-    edges = np.array(field.edges, dtype=np.int64).reshape(-1, 2)
     n = rows * columns
+    if not isinstance(field, RandomField):
+        raise InvalidInput(f"a lattice is a bf.RandomField; got {field!r}")
+    edges = np.array(field.edges, dtype=np.int64).reshape(-1, 2)
     if field.n_variables != n or field.n_parameters != n + len(edges):
         raise InvalidInput(f"a {rows} × {columns} lattice has {n} sites with one parameter each; got {field!r}")
     axes = _axes(ax, (1.6 + 0.75 * columns, 1.0 + 0.72 * rows))

@@ -1,7 +1,6 @@
 """From a field and data to its posterior."""
 
 import time
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -25,13 +24,13 @@ from bayesfield.model import Normal, RandomField
 from bayesfield.posterior.affordable import DEAR, DENSE, SAMPLED, SMALL, correction_kind
 from bayesfield.posterior.check import Check, check_fit
 from bayesfield.posterior.correction import CorrectionRecord, mean_shift, sampled_shift
-from bayesfield.posterior.found import Found, precision_at, starting_point
-from bayesfield.posterior.laplace import SAMPLED_NEWTON, FitRecord, Posterior
+from bayesfield.posterior.found import Corrected, Found, fit_record, precision_at, starting_point, warn_of
+from bayesfield.posterior.laplace import SAMPLED_NEWTON, Posterior
 from bayesfield.posterior.methods import Learner, as_method, learn, uncorrected
 from bayesfield.posterior.skewness import MOST, marginal_skewness, sampled_skewness
 from bayesfield.posterior.variational import sampled_variational, variational
 from bayesfield.response.base import require_dense
-from bayesfield.types import FitWarning, FloatArray, IndefiniteCurvature, InvalidInput
+from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput
 
 __all__ = ["Iteration", "fit"]
 
@@ -92,31 +91,12 @@ def fit(
         reason = f"the {correction_record.kind} one did not come to rest"
         mean, precision, correction_record = _correct(found, "mean", generator)
     skewness = _skewness(found, mean, precision) if correction_record.kind != "none" else None
-    gradient = found.optimum.point.gradient
-    record = FitRecord(
-        engine=found.engine_name,
-        response=found.response_name,
-        method=found.method,
-        form=precision.form,
-        status=found.optimum.status,
-        inference=found.inference,
-        iterations=found.optimum.iterations,
-        gradient_norm=float(np.linalg.norm(gradient)),
-        distance=float(np.sqrt(max(float(gradient @ found.precision.solve(gradient)), 0.0))),
-        log_likelihood=objective.log_likelihood(found.optimum.point),
-        n_cases=int(objective.weight),
-        correction=replace(
-            correction_record,
-            reason=reason,
-            skewness=float(np.abs(skewness).max(initial=0.0)) if skewness is not None else 0.0,
-        ),
-        seconds=time.perf_counter() - begun,
-        choice=choice,
-        check=check,
-    )
+    corrected = Corrected(mean, precision, replace(correction_record, reason=reason), skewness)
+    names = found.engine_name, found.response_name, found.method
+    record = fit_record(found, corrected, names, int(objective.weight), time.perf_counter() - begun)
+    record = replace(record, choice=choice, check=check)
     posterior = Posterior(field, mean, precision, record, found.optimum.parameters, found.objective, skewness)
-    if not record.status.converged or not record.inference.converged:
-        warnings.warn(f"this posterior is not to be trusted. {record}", FitWarning, stacklevel=2)
+    warn_of(record)
     return posterior
 
 

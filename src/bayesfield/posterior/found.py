@@ -1,15 +1,17 @@
 """What a search for the parameters ends with, where it starts, and the precision at its end."""
 
-from dataclasses import dataclass
-from typing import Any
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from bayesfield.learning import FieldObjective, Optimum, pseudo_moments
+from bayesfield.learning import FieldObjective, Objective, Optimum, pseudo_moments
 from bayesfield.learning.precision import DensePrecision, Precision
 from bayesfield.model import RandomField
-from bayesfield.posterior.laplace import reason_for_refusal
-from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput, Status
+from bayesfield.posterior.correction import CorrectionRecord
+from bayesfield.posterior.laplace import FitRecord, reason_for_refusal
+from bayesfield.types import FitWarning, FloatArray, IndefiniteCurvature, InvalidInput, Status
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +42,57 @@ class Found:
     @property
     def good(self) -> bool:
         return self.optimum.status.converged and self.inference.converged
+
+
+class Ended(Protocol):
+    """An optimum with the precision there, as far as its record needs it."""
+
+    @property
+    def objective(self) -> Objective: ...
+    @property
+    def optimum(self) -> Optimum: ...
+    @property
+    def precision(self) -> Precision: ...
+    @property
+    def inference(self) -> Status: ...
+
+
+class Corrected(NamedTuple):
+    """What a correction left."""
+
+    mean: FloatArray
+    precision: Precision
+    record: CorrectionRecord
+    skewness: FloatArray | None
+
+
+def fit_record(
+    found: Ended, corrected: Corrected, names: tuple[str, str, str], n_cases: int, seconds: float
+) -> FitRecord:
+    """How a posterior was found. names: of the engine, of what gave the curvature, of the method."""
+    gradient, skewness = found.optimum.point.gradient, corrected.skewness
+    leaning = float(np.abs(skewness).max(initial=0.0)) if skewness is not None else 0.0
+    return FitRecord(
+        engine=names[0],
+        response=names[1],
+        method=names[2],
+        form=corrected.precision.form,
+        status=found.optimum.status,
+        inference=found.inference,
+        iterations=found.optimum.iterations,
+        gradient_norm=float(np.linalg.norm(gradient)),
+        distance=float(np.sqrt(max(float(gradient @ found.precision.solve(gradient)), 0.0))),
+        log_likelihood=found.objective.log_likelihood(found.optimum.point),
+        n_cases=n_cases,
+        correction=replace(corrected.record, skewness=leaning),
+        seconds=seconds,
+    )
+
+
+def warn_of(record: FitRecord) -> None:
+    """A fit that did not end well looks like any other, so it says so aloud."""
+    if not record.status.converged or not record.inference.converged:
+        warnings.warn(f"this posterior is not to be trusted. {record}", FitWarning, stacklevel=3)
 
 
 def starting_point(objective: FieldObjective, field: RandomField, start: Any) -> FloatArray:

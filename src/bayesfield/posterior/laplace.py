@@ -1,6 +1,7 @@
 """The Laplace posterior, equation (7): a Gaussian at the most probable parameters, with precision P = N C + Λ⁻¹."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,6 @@ from scipy import stats
 from bayesfield.inference import Sampled
 from bayesfield.learning import FieldObjective, Iteration, enough_chains
 from bayesfield.learning.precision import DensePrecision, Precision
-from bayesfield.model import RandomField
 from bayesfield.posterior.check import Check, check_fit
 from bayesfield.posterior.correction import CorrectionRecord
 from bayesfield.posterior.skewness import lean, probability_below
@@ -72,6 +72,13 @@ class FitRecord:
         return f"optimum within {self.distance:.1g} posterior sd; {took}"
 
 
+class Named(Protocol):
+    """A model, as far as its posterior needs it."""
+
+    @property
+    def parameter_names(self) -> list[str]: ...
+
+
 class Posterior:
     """λ | D ≈ N(mean, P⁻¹), with marginals that lean where the correction found that they do.
 
@@ -83,7 +90,7 @@ class Posterior:
 
     def __init__(
         self,
-        field: RandomField,
+        field: Named,
         mean: FloatArray,
         precision: FloatArray | Precision,
         record: FitRecord,
@@ -167,7 +174,7 @@ class Posterior:
         )
 
 
-def reason_for_refusal(field: RandomField, matrix: FloatArray | None, reason: str) -> str:
+def reason_for_refusal(field: Named, matrix: FloatArray | None, reason: str) -> str:
     """Why: the parameters in the directions along which the curvature is not positive, where it is known."""
     if matrix is None:
         return reason

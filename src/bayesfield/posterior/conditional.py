@@ -1,0 +1,146 @@
+"""From labelled sequences to the posterior of a chain CRF. Inference on chains is exact."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bayesfield.learning import Optimum, lbfgs, newton
+from bayesfield.learning.conditional import ChainObjective, chain_objective
+from bayesfield.learning.optimise import Watch
+from bayesfield.learning.precision import Precision
+from bayesfield.model import Normal
+from bayesfield.model.conditional import ChainCRF, Sequences, as_sequences
+from bayesfield.posterior.correction import CorrectionRecord, mean_shift
+from bayesfield.posterior.found import Corrected, fit_record, warn_of
+from bayesfield.posterior.laplace import Posterior
+from bayesfield.posterior.skewness import MOST, marginal_skewness
+from bayesfield.posterior.variational import variational
+from bayesfield.response.base import require_dense
+from bayesfield.types import FloatArray, InvalidInput, Status
+
+_DENSE = 5000  # parameters up to which the precision is dense
+_DEAR = 10.0  # seconds of one curvature, beyond which L-BFGS finds the mode
+_AFFORDABLE = 60.0  # seconds of a correction
+_EXACT = "Chain()"
+
+
+def fit_sequences(
+    crf: ChainCRF,
+    X: Sequence[Any] | Sequences,
+    y: Sequence[Any] | None = None,
+    prior: Normal | None = None,
+    *,
+    Z: Sequence[Any] | None = None,
+    method: str = "auto",
+    correction: str = "auto",
+    form: str = "auto",
+    start: FloatArray | None = None,
+    tolerance: float = 1e-6,
+    max_iterations: int = 500,
+    rng: np.random.Generator | int | None = 0,
+    watch: Watch | None = None,
+) -> Posterior:
+    """The Gaussian posterior of a chain CRF's parameters.
+
+    X: a (T, D) array for each sequence, dense or sparse; y: its labels; Z: (T − 1, E) inputs of pairs of neighbours,
+    where the model has any. prior: by default Normal(variance=1). method: "newton", "lbfgs", or "auto" by the cost of a
+    curvature. correction, form, start, tolerance, max_iterations, rng, watch: as in ``bf.fit``.
+    """
+    begun = time.perf_counter()
+    data = X if isinstance(X, Sequences) else as_sequences(crf, X, y, Z)
+    objective = chain_objective(crf, data, prior or Normal(variance=1.0))
+    objective = replace(objective, form=_form(form, crf.n_parameters))
+    cost = _cost(objective)
+    chosen = _one_of(method, ("auto", "newton", "lbfgs"), "method")
+    if chosen == "auto":
+        chosen = "newton" if objective.form == "dense" and cost.curvature < _DEAR else "lbfgs"
+    first = objective.location if start is None else np.asarray(start, dtype=np.float64)
+    minimise = newton if chosen == "newton" else lbfgs
+    optimum = minimise(objective, first, tolerance, max_iterations, watch)
+    found = _Found(objective, optimum, objective.posterior_precision(optimum.point))
+    corrected = _correct(found, _kind(correction, cost, objective), np.random.default_rng(rng))
+    record = fit_record(found, corrected, (_EXACT, _EXACT, chosen), len(data), time.perf_counter() - begun)
+    posterior = Posterior(
+        crf, corrected.mean, corrected.precision, record, optimum.parameters, skewness=corrected.skewness
+    )
+    warn_of(record)
+    return posterior
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    objective: ChainObjective
+    optimum: Optimum
+    precision: Precision
+
+    @property
+    def inference(self) -> Status:
+        return self.optimum.point.marginals.status
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """Seconds of a gradient and of a curvature: one of each kind of pass is timed, the rest is their number."""
+
+    gradient: float
+    curvature: float
+
+
+def _cost(objective: ChainObjective) -> _Cost:
+    objective.at(objective.location)  # compiles
+    begun = time.perf_counter()
+    point = objective.at(objective.location)
+    gradient = time.perf_counter() - begun
+    few = min(8, objective.crf.n_parameters)
+    directions = np.eye(objective.crf.n_parameters, few)
+    objective.response(point).product(directions)
+    begun = time.perf_counter()
+    objective.response(point).product(directions)
+    return _Cost(gradient, (time.perf_counter() - begun) * objective.crf.n_parameters / max(few, 1))
+
+
+def _form(form: str, size: int) -> str:
+    _one_of(form, ("auto", "dense", "matrix-free"), "form")
+    if form == "auto":
+        form = "dense" if size <= _DENSE else "matrix-free"
+    if form == "dense":
+        require_dense(size, "a posterior", 'Take form="matrix-free".')
+    return form
+
+
+def _kind(correction: str, cost: _Cost, objective: ChainObjective) -> tuple[str, str]:
+    """The correction to make, and why. About 10 steps, with 640 gradients and 8 curvatures each."""
+    _one_of(correction, ("auto", "none", "mean", "variational"), "correction")
+    if correction != "auto":
+        return correction, ""
+    draws = min(4 * objective.crf.n_parameters, 640)
+    refined = 10 * (draws * cost.gradient + 8 * cost.curvature)
+    if objective.form == "dense" and refined < _AFFORDABLE:
+        return "variational", ""
+    shifted = 800 * cost.gradient
+    if shifted < _AFFORDABLE:
+        return "mean", f"the variational one would take about {refined:.0f} s"
+    return "none", f"a shift of the mean would take about {shifted:.0f} s"
+
+
+def _correct(found: _Found, kind: tuple[str, str], rng: np.random.Generator) -> Corrected:
+    objective, mode, precision = found.objective, found.optimum.parameters, found.precision
+    name, reason = kind
+    if name == "none" or not len(mode) or not found.optimum.status.converged:
+        return Corrected(mode, precision, CorrectionRecord("none", reason=reason), None)
+    if name == "mean":
+        mean, record = mean_shift(objective.slope, mode, precision, rng)
+    else:
+        mean, precision, record = variational(objective, objective, mode, precision, rng)
+    small = len(mode) <= MOST
+    skewness = marginal_skewness(objective, mean, precision) if small else None
+    return Corrected(mean, precision, replace(record, reason=reason), skewness)
+
+
+def _one_of(given: str, names: tuple[str, ...], what: str) -> str:
+    if given not in names:
+        raise InvalidInput(f"{what} is one of {', '.join(names)}; got {given!r}")
+    return given
