@@ -1,0 +1,69 @@
+"""Sequences of items as python-crfsuite and sklearn-crfsuite take them, to sparse inputs.
+
+An item is a mapping from attribute to value, or a collection of attributes. A string value makes the attribute
+"name:value" with weight 1; True is 1 and False is 0; a nested mapping or collection has "name:" put before its own
+attributes; numbers are weights. Attributes that were not met in training are left out.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from bayesfield.types import InvalidInput
+
+
+def vocabulary(X: Sequence[Sequence[Any]]) -> dict[str, int]:
+    """The attributes that occur, sorted, and their numbers."""
+    names = {name for sequence in X for item in sequence for name, weight in attributes(item) if weight}
+    return {name: k for k, name in enumerate(sorted(names))}
+
+
+def inputs_of(sequence: Sequence[Any], known: Mapping[str, int]) -> Any:
+    """(T, attributes) sparse weights of one sequence."""
+    rows, columns, weights = [], [], []
+    for t, item in enumerate(sequence):
+        for name, weight in attributes(item):
+            if weight and name in known:
+                rows.append(t)
+                columns.append(known[name])
+                weights.append(weight)
+    return sparse.csr_array((weights, (rows, columns)), shape=(len(sequence), len(known)), dtype=np.float64)
+
+
+def attributes(item: Any) -> Iterator[tuple[str, float]]:
+    """Names and weights of an item's attributes."""
+    if isinstance(item, Mapping):
+        for name, value in item.items():
+            yield from _one(str(name), value)
+    elif isinstance(item, str) or not isinstance(item, Iterable):
+        raise InvalidInput(
+            f"an item is a dict of attributes, or a list of them; got {item!r}. X is a list of sequences, and each of "
+            "these a list of items"
+        )
+    else:
+        for name in item:
+            yield str(name), 1.0
+
+
+def _one(name: str, value: Any) -> Iterator[tuple[str, float]]:
+    if isinstance(value, bool | np.bool_):
+        yield name, float(value)
+    elif isinstance(value, str | bytes):
+        yield f"{name}:{value.decode() if isinstance(value, bytes) else value}", 1.0
+    elif isinstance(value, Mapping):
+        for inner, weight in attributes(value):
+            yield f"{name}:{inner}", weight
+    elif isinstance(value, int | float | np.integer | np.floating):
+        weight = float(value)
+        if not np.isfinite(weight):
+            raise InvalidInput(f"attribute {name!r} has the value {value!r}; weights must be finite")
+        yield name, weight
+    elif isinstance(value, Iterable):
+        for inner in value:
+            yield f"{name}:{inner}", 1.0
+    else:
+        raise InvalidInput(
+            f"attribute {name!r} has a value of type {type(value).__name__}; it takes numbers and strings"
+        )

@@ -1,0 +1,118 @@
+"""Labels by the posterior: each method against its definition, and the items of crfsuite."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import bayesfield as bf
+from bayesfield.formats.crfsuite import attributes, inputs_of, vocabulary
+from bayesfield.learning.conditional import potentials
+from bayesfield.model.conditional import ChainCRF, as_sequences
+from bayesfield.posterior.conditional import fit_sequences
+from bayesfield.prediction import predict_sequences
+
+from tolerances import ALGEBRA
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    rng = np.random.default_rng(0)
+    crf = ChainCRF(("a", "b", "c"), 4)
+    truth = rng.normal(size=crf.n_parameters)
+    X = [rng.normal(size=(T, 4)) for T in (4, 3, 5, 1, 4, 3, 4, 5)]
+    data = as_sequences(crf, X)
+    labels = [["a", "b", "c"][k] for k in (data.inputs @ truth[:12].reshape(4, 3)).argmax(axis=1)]
+    y = [labels[a:b] for a, b in itertools.pairwise(data.ptr)]
+    posterior = fit_sequences(crf, X, y, correction="none")
+    return crf, posterior, as_sequences(crf, [rng.normal(size=(T, 4)) for T in (3, 1, 0, 4)])
+
+
+def distribution(crf, data, parameters, s):
+    """Labellings of one sequence and their probabilities, by enumeration."""
+    node, edge = potentials(crf, data, parameters)
+    begin, end = data.ptr[s], data.ptr[s + 1]
+    every = list(itertools.product(range(3), repeat=end - begin))
+    scores = np.array([sum(node[begin + t, k] for t, k in enumerate(y)) for y in every], dtype=float)
+    scores += [sum(edge[0, a, b] for a, b in itertools.pairwise(y)) for y in every]
+    p = np.exp(scores - np.logaddexp.reduce(scores))
+    return np.array(every, dtype=int).reshape(len(every), end - begin), p
+
+
+def test_every_method_by_its_definition(fitted):
+    crf, posterior, data = fitted
+    draws = posterior.sample(25, 3)
+    found = {m: predict_sequences(crf, posterior, data, m, 25, 3) for m in ("marginal", "vote", "weighted_vote")}
+    for s in range(len(data)):
+        own = slice(data.ptr[s], data.ptr[s + 1])
+        mean, votes, weighted, entropy = (np.zeros((own.stop - own.start, 3)) for _ in range(4))
+        for parameters in draws:
+            every, p = distribution(crf, data, parameters, s)
+            marginal = np.stack([(every == k).T @ p for k in range(3)], axis=1)
+            mean += marginal / 25
+            entropy[:, 0] -= (marginal * np.log(marginal)).sum(axis=1) / 25
+            best = every[p.argmax()]
+            votes[np.arange(len(best)), best] += 1 / 25
+            weighted[np.arange(len(best)), best] += p.max()
+        weighted /= np.maximum(weighted.sum(axis=1, keepdims=True), 1e-300)
+        for method, wanted in (("marginal", mean), ("vote", votes), ("weighted_vote", weighted)):
+            np.testing.assert_allclose(found[method].probabilities[own], wanted, atol=ALGEBRA)
+            np.testing.assert_array_equal(found[method].labels[own], wanted.argmax(axis=1))
+        one = found["marginal"]
+        np.testing.assert_allclose(one.entropy[own], -(mean * np.log(mean)).sum(axis=1), atol=ALGEBRA)
+        np.testing.assert_allclose(one.open[own], entropy[:, 0], atol=ALGEBRA)
+        assert (one.unsettled[own] >= 0).all()
+        share = votes[np.arange(len(mean)), mean.argmax(axis=1)]
+        np.testing.assert_allclose(one.disagreement[own], 1 - share, atol=ALGEBRA)
+
+
+def test_map_is_the_best_labelling_at_the_mode(fitted):
+    crf, posterior, data = fitted
+    found = predict_sequences(crf, posterior, data, "map")
+    for s in range(len(data)):
+        every, p = distribution(crf, data, posterior.mode, s)
+        np.testing.assert_array_equal(found.labels[data.ptr[s] : data.ptr[s + 1]], every[p.argmax()])
+    assert (found.unsettled == 0).all()
+
+
+def test_bad_requests_are_refused(fitted):
+    crf, posterior, data = fitted
+    with pytest.raises(bf.InvalidInput, match="method is one of"):
+        predict_sequences(crf, posterior, data, "best")
+    with pytest.raises(bf.InvalidInput, match="above zero"):
+        predict_sequences(crf, posterior, data, draws=0)
+
+
+def test_items_of_crfsuite():
+    item = {
+        "word": "dog",
+        "upper": True,
+        "digit": False,
+        "length": 3,
+        "near": {"left": "a", "x": 2.5},
+        "tags": ["u", "v"],
+    }
+    found = dict(attributes(item))
+    assert found == {
+        "word:dog": 1.0,
+        "upper": 1.0,
+        "digit": 0.0,
+        "length": 3.0,
+        "near:left:a": 1.0,
+        "near:x": 2.5,
+        "tags:u": 1.0,
+        "tags:v": 1.0,
+    }
+    known = vocabulary([[item, ["p", "q"]]])
+    assert "digit" not in known
+    x = inputs_of([{"word": "cat", "upper": True}, ["q", "unseen"]], known).toarray()
+    assert x.sum() == 2.0
+    assert x[0, known["upper"]] == x[1, known["q"]] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("item", "text"), [("word", "list of"), (3, "list of"), ({"a": None}, "NoneType"), ({"a": np.nan}, "finite")]
+)
+def test_bad_items_are_refused(item, text):
+    with pytest.raises(bf.InvalidInput, match=text):
+        list(attributes(item))
