@@ -20,6 +20,7 @@ from bayesfield.types import InvalidInput
 
 _POSITIVE, _NEGATIVE, _UNCLEAR = "#0072b2", "#d55e00", "#8c8c8c"  # Okabe & Ito: told apart by all eyes
 _CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c8c8c", "#7a5c00")
+_COLUMNS = 5  # of small pictures side by side
 _DIVERGING = "PuOr_r"
 
 
@@ -131,11 +132,17 @@ def marginal_histograms(shown: Mapping[str, Mapping[str, Any]], names: Sequence[
     shown: by method, histograms worst_… and best_…: edges, method, truth, parameter (a number in ``names``), cvm.
     """
     with mpl.rc_context({"axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False}):
-        columns = max(len(shown), 1)
-        figure, grid = plt.subplots(2, columns, figsize=(2.3 * columns, 4.4), layout="constrained", squeeze=False)
-    for column, (method, arrays) in enumerate(shown.items()):
-        for row, kind in enumerate(("worst", "best")):
-            axes, edges = grid[row, column], arrays[f"{kind}_edges"]
+        columns = min(max(len(shown), 1), _COLUMNS)
+        rows = 2 * max(1, -(-len(shown) // columns))
+        figure, grid = plt.subplots(
+            rows, columns, figsize=(2.3 * columns, 2.2 * rows), layout="constrained", squeeze=False
+        )
+    for empty in grid.flat:
+        empty.set_visible(False)
+    for number, (method, arrays) in enumerate(shown.items()):
+        for below, kind in enumerate(("worst", "best")):
+            axes, edges = grid[2 * (number // columns) + below, number % columns], arrays[f"{kind}_edges"]
+            axes.set_visible(True)
             axes.stairs(arrays[f"{kind}_truth"], edges, fill=True, color="#bbbbbb", label="exact")
             axes.stairs(arrays[f"{kind}_method"], edges, color=_POSITIVE, linewidth=1.3, label="method")
             axes.set_yticks([])

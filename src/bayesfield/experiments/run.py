@@ -136,7 +136,8 @@ def _histograms(truth: FloatArray, found: Outcome, scores: FloatArray) -> dict[s
     arrays = {}
     for kind, k in (("worst", int(np.argmax(scores))), ("best", int(np.argmin(scores)))):
         both = np.concatenate([truth[:, k], found.draws[0, :, k]])
-        edges = np.linspace(np.quantile(both, 0.0005), np.quantile(both, 0.9995), _BINS + 1)
+        bins = int(np.clip(np.sqrt(found.draws.shape[1]), 10, _BINS))
+        edges = np.linspace(np.quantile(both, 0.0005), np.quantile(both, 0.9995), bins + 1)
         arrays[f"{kind}_parameter"] = np.array(k)
         arrays[f"{kind}_cvm"] = np.array(scores[k])
         arrays[f"{kind}_edges"] = edges
