@@ -7,10 +7,13 @@ import pytest
 
 import bayesfield as bf
 from bayesfield.formats.crfsuite import attributes, inputs_of, vocabulary
+from bayesfield.inference.chain import best_labellings
+from bayesfield.kernels.chain import ChainArrays
 from bayesfield.learning.conditional import potentials
 from bayesfield.model.conditional import ChainCRF, as_sequences
 from bayesfield.posterior.conditional import fit_sequences
 from bayesfield.prediction import predict_sequences
+from bayesfield.prediction.supergraph import hard_tie_labels, supergraph_labels
 
 from tolerances import ALGEBRA
 
@@ -73,6 +76,63 @@ def test_map_is_the_best_labelling_at_the_mode(fitted):
         every, p = distribution(crf, data, posterior.mode, s)
         np.testing.assert_array_equal(found.labels[data.ptr[s] : data.ptr[s + 1]], every[p.argmax()])
     assert (found.unsettled == 0).all()
+
+
+def tied_score(chains, nodes, edges, tie, hub):
+    """The largest Σ_s log-weight of copy s − tie · (differences from the hub): each copy's own best, given the hub."""
+    total = 0.0
+    for node, edge in zip(nodes, edges, strict=True):
+        pulled = node - tie * (np.arange(node.shape[1])[None, :] != hub[:, None])
+        total += best_labellings(chains, pulled, edge)[1].sum()
+    return total
+
+
+def copies(fitted, count=4):
+    crf, posterior, _ = fitted
+    rng = np.random.default_rng(5)
+    data = as_sequences(crf, [rng.normal(size=(T, 4)) for T in (3, 2)])
+    drawn = [potentials(crf, data, 2.0 * p) for p in posterior.sample(count, 0)]
+    return ChainArrays(data.ptr, data.which), [n for n, _ in drawn], [e for _, e in drawn], data, posterior, crf
+
+
+def test_supergraph_with_hard_ties_is_the_labelling_at_the_mean(fitted):
+    """By enumerating the hubs: the maximum over tied copies is that of the mean potentials and mean parameters."""
+    chains, nodes, edges, data, posterior, crf = copies(fitted)
+    hubs = [np.array(h) for h in itertools.product(range(3), repeat=5)]
+    score = [sum(labelling_score(chains, n, e, h) for n, e in zip(nodes, edges, strict=True)) for h in hubs]
+    best = hubs[int(np.argmax(score))]
+    np.testing.assert_array_equal(hard_tie_labels(chains, nodes, edges), best)
+    at_mean = potentials(crf, data, 2.0 * posterior.sample(4, 0).mean(axis=0))
+    np.testing.assert_array_equal(best_labellings(chains, *at_mean)[0][0], best)
+    found, status = supergraph_labels(chains, nodes, edges, np.inf)
+    assert status.converged  # on this field loopy max-product finds it, too
+    np.testing.assert_array_equal(found, best)
+
+
+@pytest.mark.parametrize("tie", [0.3, 1.0, 4.0])
+def test_supergraph_with_soft_ties(fitted, tie):
+    """Against all hubs by enumeration: the copies are chains, so each is maximised exactly given the hub."""
+    chains, nodes, edges, *_ = copies(fitted)
+    hubs = [np.array(h) for h in itertools.product(range(3), repeat=5)]
+    scores = np.array([tied_score(chains, nodes, edges, tie, h) for h in hubs])
+    found, status = supergraph_labels(chains, nodes, edges, tie)
+    assert tied_score(chains, nodes, edges, tie, found) >= np.sort(scores)[-3] - 1e-9
+    assert status.iterations > 0
+
+
+def labelling_score(chains, node, edge, labels):
+    total = node[np.arange(len(labels)), labels].sum()
+    for a, b in itertools.pairwise(chains.ptr):
+        total += sum(edge[chains.which[t], labels[t], labels[t + 1]] for t in range(a, b - 1))
+    return total
+
+
+def test_supergraph_as_a_predictor(fitted):
+    crf, posterior, data = fitted
+    found = predict_sequences(crf, posterior, data, "supergraph", draws=5)
+    assert found.labels.shape == (data.positions,)
+    with pytest.raises(bf.InvalidInput, match="above zero"):
+        predict_sequences(crf, posterior, data, "supergraph", draws=2, tie=0.0)
 
 
 def test_bad_requests_are_refused(fitted):

@@ -87,6 +87,14 @@ def compiled(random_field: RandomField) -> CompiledField:
     return result
 
 
+def pair_graph(cardinality: IntArray, pairs: IntArray) -> Graph:
+    """A graph of pairwise factors in the given order, (m, 2), each pair ascending."""
+    cards = np.ascontiguousarray(cardinality, dtype=np.int64)
+    return Graph(
+        _graph_arrays(cards, 2 * np.arange(len(pairs) + 1), np.ascontiguousarray(pairs, dtype=np.int64).ravel())
+    )
+
+
 def as_parameters(random_field: RandomField, parameters: Any) -> FloatArray:
     """λ as a checked (F,) vector."""
     vector = np.ascontiguousarray(parameters, dtype=np.float64)

@@ -25,8 +25,8 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
     a list of sequences of labels.
 
     variance: of the Gaussian prior of every weight; crfsuite's c2 is 1 / (2 variance). method, correction: how the
-    posterior is found, as in ``bf.fit``. predictor: "marginal" (averages over the posterior), "map", "vote" or
-    "weighted_vote". draws: of the weights, to average over. max_iterations: of the search for the mode.
+    posterior is found, as in ``bf.fit``. predictor: "marginal" (averages over the posterior), "map", "vote",
+    "weighted_vote" or "supergraph". draws: of the weights, to average over. max_iterations: of the search for the mode.
     random_state: an int, the seed of all draws.
 
     After ``fit``: posterior_ (bf.Posterior), classes_, attributes_, n_iter_.

@@ -2,7 +2,8 @@
 
 With draws λ_s of the posterior: *marginal* averages the marginals p(y_t | x, λ_s) and takes the likeliest label of each
 position, which makes the fewest errors if the posterior is right; *vote* counts the labels of the draws' best
-labellings; *weighted_vote* counts each labelling by its probability p(y_s | x, λ_s). *map* plugs the mode in.
+labellings; *weighted_vote* counts each labelling by its probability p(y_s | x, λ_s); *supergraph* ties copies of
+the field at all draws together (prediction.supergraph). *map* plugs the mode in.
 
 How sure: the entropy of the averaged marginal is what is not known of a label. The mean entropy of the draws'
 marginals is the part that the data leave open even if the parameters were known; the rest, their mutual information, is
@@ -19,9 +20,11 @@ from bayesfield.kernels.chain import ChainArrays
 from bayesfield.learning.conditional import potentials
 from bayesfield.model.conditional import ChainCRF, Sequences
 from bayesfield.posterior import Posterior
-from bayesfield.types import FloatArray, IntArray, InvalidInput
+from bayesfield.prediction.supergraph import supergraph_labels
+from bayesfield.types import FloatArray, IntArray, InvalidInput, Outcome, Status
 
-METHODS = ("map", "marginal", "vote", "weighted_vote")
+_EXACT = Status(Outcome.EXACT)
+METHODS = ("map", "marginal", "vote", "weighted_vote", "supergraph")
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +34,7 @@ class Prediction:
     labels: (P,) numbers of the labels. probabilities: (P, K): averaged marginals, or shares of votes. entropy: (P,) of
     the averaged marginals, in nats; open: (P,) the part that known parameters would leave; unsettled: (P,) the rest,
     which is due to the parameters. disagreement: (P,) share of the draws whose best labelling has another label there.
+    status: of loopy max-product, where that chose the labels.
     """
 
     labels: IntArray
@@ -38,6 +42,7 @@ class Prediction:
     entropy: FloatArray
     open: FloatArray
     disagreement: FloatArray
+    status: Status = _EXACT
 
     @property
     def unsettled(self) -> FloatArray:
@@ -52,8 +57,9 @@ def predict_sequences(
     method: str = "marginal",
     draws: int = 100,
     rng: np.random.Generator | int | None = 0,
+    tie: float = float("inf"),
 ) -> Prediction:
-    """Labels of all positions. draws: of the parameters, for all methods but "map"."""
+    """Labels of all positions. draws: of the parameters, for all but "map". tie: strength of the super-graph's ties."""
     if method not in METHODS:
         raise InvalidInput(f"method is one of {', '.join(METHODS)}; got {method!r}")
     if draws < 1:
@@ -61,9 +67,15 @@ def predict_sequences(
     if method == "map":
         return _plugged_in(crf, data, posterior.mode)
     tally = _Tally(data.positions, len(crf.labels))
+    chains, copies = ChainArrays(data.ptr, data.which), []
     for node, edge in _drawn_potentials(crf, posterior, data, draws, rng):
-        tally.add(ChainArrays(data.ptr, data.which), node, edge)
-    return tally.prediction(method)
+        tally.add(chains, node, edge)
+        if method == "supergraph":
+            copies.append((node, edge))
+    if method != "supergraph":
+        return tally.prediction(method)
+    labels, status = supergraph_labels(chains, [n for n, _ in copies], [e for _, e in copies], tie)
+    return tally.prediction("marginal", labels, status)
 
 
 def _drawn_potentials(
@@ -103,15 +115,16 @@ class _Tally:
         self._entropy += _entropy(found.marginal)
         self._count += 1
 
-    def prediction(self, method: str) -> Prediction:
+    def prediction(self, method: str, labels: IntArray | None = None, status: Status = _EXACT) -> Prediction:
+        """labels: instead of those with the largest share."""
         mean = self._marginal / self._count
         votes = self._votes / self._count
         total = self._weighted.sum(axis=1, keepdims=True)
         weighted = np.where(total > 0, self._weighted / np.where(total > 0, total, 1.0), votes)
         shares = {"marginal": mean, "vote": votes, "weighted_vote": weighted}[method]
-        labels = shares.argmax(axis=1)
-        disagreement = 1.0 - votes[np.arange(len(labels)), labels]
-        return Prediction(labels, shares, _entropy(mean), self._entropy / self._count, disagreement)
+        chosen = shares.argmax(axis=1) if labels is None else labels
+        disagreement = 1.0 - votes[np.arange(len(chosen)), chosen]
+        return Prediction(chosen, shares, _entropy(mean), self._entropy / self._count, disagreement, status)
 
 
 def _entropy(p: FloatArray) -> FloatArray:
