@@ -3,7 +3,8 @@
 With draws λ_s of the posterior: *marginal* averages the marginals p(y_t | x, λ_s) and takes the likeliest label of each
 position, which makes the fewest errors if the posterior is right; *vote* counts the labels of the draws' best
 labellings; *weighted_vote* counts each labelling by its probability p(y_s | x, λ_s); *supergraph* ties copies of
-the field at all draws together (prediction.supergraph). *map* plugs the mode in.
+the field at all draws together (prediction.supergraph); *quadratic* integrates the parameters out to second order
+(prediction.quadratic). *map* plugs the mode in.
 
 How sure: the entropy of the averaged marginal is what is not known of a label. The mean entropy of the draws'
 marginals is the part that the data leave open even if the parameters were known; the rest, their mutual information, is
@@ -20,11 +21,12 @@ from bayesfield.kernels.chain import ChainArrays
 from bayesfield.learning.conditional import potentials
 from bayesfield.model.conditional import ChainCRF, Sequences
 from bayesfield.posterior import Posterior
+from bayesfield.prediction.quadratic import quadratic_labels
 from bayesfield.prediction.supergraph import supergraph_labels
 from bayesfield.types import FloatArray, IntArray, InvalidInput, Outcome, Status
 
 _EXACT = Status(Outcome.EXACT)
-METHODS = ("map", "marginal", "vote", "weighted_vote", "supergraph")
+METHODS = ("map", "marginal", "vote", "weighted_vote", "supergraph", "quadratic")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +60,13 @@ def predict_sequences(
     draws: int = 100,
     rng: np.random.Generator | int | None = 0,
     tie: float = float("inf"),
+    distance: int | None = 1,
 ) -> Prediction:
-    """Labels of all positions. draws: of the parameters, for all but "map". tie: strength of the super-graph's ties."""
+    """Labels of all positions.
+
+    draws: of the parameters, for all but "map". tie: strength of the super-graph's ties. distance: of the labels whose
+    couplings the quadratic correction keeps; None for all.
+    """
     if method not in METHODS:
         raise InvalidInput(f"method is one of {', '.join(METHODS)}; got {method!r}")
     if draws < 1:
@@ -72,6 +79,8 @@ def predict_sequences(
         tally.add(chains, node, edge)
         if method == "supergraph":
             copies.append((node, edge))
+    if method == "quadratic":
+        return tally.prediction("marginal", quadratic_labels(crf, posterior, data, distance))
     if method != "supergraph":
         return tally.prediction(method)
     labels, status = supergraph_labels(chains, [n for n, _ in copies], [e for _, e in copies], tie)
