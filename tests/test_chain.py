@@ -11,7 +11,7 @@ from bayesfield.inference.chain import best_labellings, chain_draws, chain_margi
 from bayesfield.kernels.chain import ChainArrays
 from bayesfield.learning import mrf_objective
 from bayesfield.learning.conditional import chain_objective, potentials
-from bayesfield.model.conditional import ChainCRF, as_sequences
+from bayesfield.model.conditional import CRF, as_sequences
 
 from tolerances import ALGEBRA
 
@@ -132,10 +132,10 @@ def crf_problem(kind, seed=0):
     lengths = (4, 1, 3, 0, 2)
     X = [rng.normal(size=(T, 3)) * (rng.random((T, 3)) < 0.7) for T in lengths]
     if kind == "spins":
-        crf = ChainCRF(("a", "b"), 3, 2, [[-1.0, 1.0]], [[[1.0, -1.0], [-1.0, 1.0]]])
+        crf = CRF(("a", "b"), 3, 2, [[-1.0, 1.0]], [[[1.0, -1.0], [-1.0, 1.0]]])
         Z = [rng.integers(0, 2, size=(max(T - 1, 0), 2)).astype(float) for T in lengths]
     else:
-        crf, Z = ChainCRF(("a", "b", "c"), ["u", "v", "w"]), None
+        crf, Z = CRF(("a", "b", "c"), ["u", "v", "w"]), None
     y = [[crf.labels[k] for k in rng.integers(0, len(crf.labels), T)] for T in lengths]
     return crf, as_sequences(crf, X, y, Z), X, y, Z
 
@@ -203,6 +203,6 @@ def test_a_crf_is_a_field_over_all_labels_with_one_case():
     ],
 )
 def test_bad_sequences_are_refused(X, y, Z, text):
-    crf = ChainCRF(("a", "b", "c"), 3)
+    crf = CRF(("a", "b", "c"), 3)
     with pytest.raises(bf.InvalidInput, match=text):
         as_sequences(crf, X, y, Z)

@@ -10,7 +10,7 @@ from bayesfield.formats.crfsuite import attributes, inputs_of, vocabulary
 from bayesfield.inference.chain import best_labellings
 from bayesfield.kernels.chain import ChainArrays
 from bayesfield.learning.conditional import potentials
-from bayesfield.model.conditional import ChainCRF, as_sequences
+from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.posterior import Posterior
 from bayesfield.posterior.conditional import fit_sequences
 from bayesfield.prediction import predict_sequences
@@ -23,7 +23,7 @@ from tolerances import ALGEBRA
 @pytest.fixture(scope="module")
 def fitted():
     rng = np.random.default_rng(0)
-    crf = ChainCRF(("a", "b", "c"), 4)
+    crf = CRF(("a", "b", "c"), 4)
     truth = rng.normal(size=crf.n_parameters)
     X = [rng.normal(size=(T, 4)) for T in (4, 3, 5, 1, 4, 3, 4, 5)]
     data = as_sequences(crf, X)

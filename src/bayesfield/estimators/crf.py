@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayesfield import parallel
 from bayesfield.formats.crfsuite import inputs_of, vocabulary
 from bayesfield.model import Normal
-from bayesfield.model.conditional import ChainCRF, Sequences, as_sequences
+from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.posterior import Posterior
 from bayesfield.posterior.conditional import fit_sequences
 from bayesfield.prediction import Prediction, predict_sequences
@@ -59,7 +59,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         labels = sorted({label for sequence in y for label in sequence}, key=_order)
         self._known = vocabulary(X)
         self.attributes_ = list(self._known)
-        self.crf_ = ChainCRF(labels, self.attributes_)
+        self.crf_ = CRF(labels, self.attributes_)
         self.classes_ = list(self.crf_.labels)
         self.posterior_: Posterior = fit_sequences(
             self.crf_,

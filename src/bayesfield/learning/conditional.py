@@ -9,14 +9,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from bayesfield import parallel
+from bayesfield.graph import CompiledField, Design, counts, pair_graph
+from bayesfield.inference import Engine
 from bayesfield.inference.chain import ChainMarginals, chain_marginals, chain_tangent
 from bayesfield.kernels import inputs as kernel
 from bayesfield.kernels.chain import ChainArrays
-from bayesfield.learning.objective import Objective, Point
+from bayesfield.learning.objective import FieldObjective, Objective, Point
 from bayesfield.model import Normal
-from bayesfield.model.conditional import ChainCRF, Sequences
+from bayesfield.model.conditional import CRF, Sequences
+from bayesfield.model.graphs import Graphs
 from bayesfield.response import Response
 from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput, Marginals
 
@@ -29,7 +33,7 @@ _WIDTH = 64  # directions, at most
 class ChainObjective(Objective):
     """crf: what W and V are. data: the labelled sequences."""
 
-    crf: ChainCRF
+    crf: CRF
     data: Sequences
 
     @property
@@ -67,7 +71,7 @@ class ChainObjective(Objective):
 class ChainResponse(Response):
     """Σ_n C_{x_n} by derivatives of the two passes, a few directions at a time."""
 
-    def __init__(self, crf: ChainCRF, data: Sequences, found: ChainMarginals) -> None:
+    def __init__(self, crf: CRF, data: Sequences, found: ChainMarginals) -> None:
         self._crf, self._data, self._found = crf, data, found
 
     @property
@@ -101,7 +105,7 @@ class ChainResponse(Response):
         return np.concatenate([of_node, of_edge.reshape(-1, D)])
 
 
-def chain_objective(crf: ChainCRF, data: Sequences, prior: Normal) -> ChainObjective:
+def chain_objective(crf: CRF, data: Sequences, prior: Normal) -> ChainObjective:
     """The objective of labelled sequences."""
     if data.labels is None:
         raise InvalidInput("a CRF is fitted to labelled sequences: give y")
@@ -125,7 +129,49 @@ def chain_objective(crf: ChainCRF, data: Sequences, prior: Normal) -> ChainObjec
     )
 
 
-def potentials(crf: ChainCRF, data: Sequences, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
+def graph_objective(crf: CRF, data: Graphs, prior: Normal, engine: Engine) -> FieldObjective:
+    """The objective of labelled graphs: one field over all their labels, with tied parameters, seen once."""
+    if data.labels is None:
+        raise InvalidInput("a CRF is fitted to labelled graphs: give y")
+    known = compiled_graphs(crf, data)
+    codes = data.labels[None, :]
+    taken = counts(known.graph, codes)
+    return FieldObjective(
+        statistic=known.design.expectations(taken),
+        offset=0.0,
+        weight=1.0,
+        precision=prior.precision(crf),
+        location=prior.location(crf),
+        form="dense",
+        field=known,
+        engine=engine,
+        codes=codes,
+        counts=taken,
+    )
+
+
+def compiled_graphs(crf: CRF, data: Graphs) -> CompiledField:
+    """The union of the graphs, and A = inputs ⊗ tables. Edges that are given twice share a table and add up."""
+    K, H = len(crf.labels), len(crf.edge_tables)
+    turned = data.edges[:, 0] > data.edges[:, 1]
+    pairs, table = np.unique(np.sort(data.edges, axis=1), axis=0, return_inverse=True)
+    table = table.reshape(-1)
+    node = sparse.kron(data.inputs, crf.node_tables.T)
+    parts = [sparse.csr_array((len(pairs) * K * K, len(crf.edge_inputs) * H))]
+    for some, tables in ((~turned, crf.edge_tables), (turned, crf.edge_tables.transpose(0, 2, 1))):
+        if some.any():
+            rows = sparse.csr_array(
+                (np.ones(some.sum()), (table[some], np.arange(some.sum()))), shape=(len(pairs), int(some.sum()))
+            )
+            z = rows @ sparse.csr_array(data.edge_inputs[some])
+            parts.append(sparse.csr_array(sparse.kron(z, tables.reshape(H, -1).T)))
+    matrix = sparse.csr_array(sparse.block_diag([node, sum(parts[1:], parts[0])]))
+    design = Design(matrix, sparse.csr_array(matrix.T), np.zeros(matrix.shape[0]))
+    graph = pair_graph(np.full(data.nodes, K), pairs)
+    return CompiledField(graph, design, np.empty(0, dtype=np.int64))
+
+
+def potentials(crf: CRF, data: Sequences, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
     """node (P, K) and edge (Q, K, K) log-potentials."""
     W, V = crf.split(parameters)
     node = inputs_times(data, np.ascontiguousarray(W @ crf.node_tables))
@@ -133,7 +179,7 @@ def potentials(crf: ChainCRF, data: Sequences, parameters: FloatArray) -> tuple[
     return node, np.ascontiguousarray(edge)
 
 
-def expectations(crf: ChainCRF, data: Sequences, marginal: FloatArray, transitions: FloatArray) -> FloatArray:
+def expectations(crf: CRF, data: Sequences, marginal: FloatArray, transitions: FloatArray) -> FloatArray:
     """Σ over positions and pairs of the features, (F,), from marginals (P, K) and transitions (Q, K, K)."""
     node = inputs_transposed(data, marginal) @ crf.node_tables.T
     edge = np.einsum("qe,qij,hij->eh", data.edge_rows, transitions, crf.edge_tables, optimize=True)

@@ -2,12 +2,13 @@
 
 from bayesfield.model.builders import chain, grid, grid_edges, pairwise, potts
 from bayesfield.model.field import Factor, FactorBlock, RandomField, Variable
-from bayesfield.model.prior import Normal
+from bayesfield.model.prior import Normal, Parametrised
 
 __all__ = [
     "Factor",
     "FactorBlock",
     "Normal",
+    "Parametrised",
     "RandomField",
     "Variable",
     "chain",

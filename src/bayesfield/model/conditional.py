@@ -18,8 +18,8 @@ from bayesfield.model.field import as_states
 from bayesfield.types import FloatArray, IntArray, InvalidInput
 
 
-class ChainCRF:
-    """A conditional random field on chains: ``ChainCRF(labels, inputs)``.
+class CRF:
+    """A conditional random field on chains: ``CRF(labels, inputs)``.
 
     labels: the states of every position. inputs: names of the inputs of a position, or how many there are.
     edge_inputs: the same for pairs of neighbours; by default one, always 1. node_tables: (G, K) numbers of every label
@@ -72,7 +72,7 @@ class ChainCRF:
         return W.reshape(len(self.inputs), -1), V.reshape(len(self.edge_inputs), -1)
 
     def __repr__(self) -> str:
-        return f"ChainCRF({len(self.labels)} labels, {len(self.inputs)} inputs, {self.n_parameters} parameters)"
+        return f"CRF({len(self.labels)} labels, {len(self.inputs)} inputs, {self.n_parameters} parameters)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,19 +98,19 @@ class Sequences:
 
 
 def as_sequences(
-    crf: ChainCRF, X: Sequence[Any], y: Sequence[Any] | None = None, Z: Sequence[ArrayLike] | None = None
+    crf: CRF, X: Sequence[Any], y: Sequence[Any] | None = None, Z: Sequence[ArrayLike] | None = None
 ) -> Sequences:
     """X: a (T, D) array, dense or sparse, for each sequence. y: its labels. Z: (T − 1, E) inputs of the pairs."""
-    parts = [_matrix(x, len(crf.inputs), k) for k, x in enumerate(X)]
+    parts = [input_matrix(x, len(crf.inputs), f"sequence {k}") for k, x in enumerate(X)]
     lengths = np.array([p.shape[0] for p in parts], dtype=np.int64)
     ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     empty = sparse.csr_array((0, len(crf.inputs)))
     inputs = sparse.csr_array(sparse.vstack([empty, *parts], format="csr"))
     rows, which = _edge_rows(crf, ptr, Z)
-    return Sequences(ptr, inputs, rows, which, None if y is None else _labels(crf, y, lengths))
+    return Sequences(ptr, inputs, rows, which, None if y is None else label_codes(crf, y, lengths))
 
 
-def _edge_rows(crf: ChainCRF, ptr: IntArray, Z: Sequence[ArrayLike] | None) -> tuple[FloatArray, IntArray]:
+def _edge_rows(crf: CRF, ptr: IntArray, Z: Sequence[ArrayLike] | None) -> tuple[FloatArray, IntArray]:
     positions, E = int(ptr[-1]), len(crf.edge_inputs)
     if Z is None:
         if not crf.constant_edges:
@@ -130,7 +130,8 @@ def _edge_rows(crf: ChainCRF, ptr: IntArray, Z: Sequence[ArrayLike] | None) -> t
     return distinct.reshape(-1, E), which.reshape(-1).astype(np.int64)
 
 
-def _labels(crf: ChainCRF, y: Sequence[Any], lengths: IntArray) -> IntArray:
+def label_codes(crf: CRF, y: Sequence[Any], lengths: IntArray) -> IntArray:
+    """Labels as numbers, end to end."""
     if len(y) != len(lengths):
         raise InvalidInput(f"there are {len(lengths)} sequences of inputs and {len(y)} of labels")
     number = {label: k for k, label in enumerate(crf.labels)}
@@ -148,24 +149,25 @@ def _labels(crf: ChainCRF, y: Sequence[Any], lengths: IntArray) -> IntArray:
     return codes
 
 
-def _matrix(x: Any, width: int, k: int) -> Any:
-    matrix = sparse.csr_array(x) if sparse.issparse(x) else _dense(x, width, k)
+def input_matrix(x: Any, width: int, what: str) -> Any:
+    """(T, width) numbers, dense or sparse, as sparse rows."""
+    matrix = sparse.csr_array(x) if sparse.issparse(x) else _dense(x, width, what)
     if matrix.shape[1] != width:
-        raise InvalidInput(f"sequence {k}: inputs need {width} columns; got shape {matrix.shape}")
+        raise InvalidInput(f"{what}: inputs need {width} columns; got shape {matrix.shape}")
     if not np.isfinite(matrix.data).all():
-        raise InvalidInput(f"sequence {k}: inputs must be finite numbers")
+        raise InvalidInput(f"{what}: inputs must be finite numbers")
     return matrix
 
 
-def _dense(x: Any, width: int, k: int) -> Any:
+def _dense(x: Any, width: int, what: str) -> Any:
     try:
         array = np.asarray(x, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInput(f"sequence {k}: inputs must be numbers, a row for each position") from None
+        raise InvalidInput(f"{what}: inputs must be numbers, a row for each position") from None
     if array.size == 0:
         array = array.reshape(0, width)
     if array.ndim != 2:
-        raise InvalidInput(f"sequence {k}: inputs need a row for each position; got shape {array.shape}")
+        raise InvalidInput(f"{what}: inputs need a row for each position; got shape {array.shape}")
     return sparse.csr_array(array)
 
 

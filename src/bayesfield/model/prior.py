@@ -12,7 +12,10 @@ from bayesfield.types import FloatArray, InvalidInput
 
 
 class Parametrised(Protocol):
-    """What a prior asks of a model."""
+    """A model as priors and posteriors see it: a field, or a conditional field."""
+
+    @property
+    def parameter_names(self) -> list[str]: ...
 
     @property
     def n_parameters(self) -> int: ...

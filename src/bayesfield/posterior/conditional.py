@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from bayesfield.inference import Engine, as_engine
 from bayesfield.learning import Optimum, lbfgs, newton
-from bayesfield.learning.conditional import ChainObjective, chain_objective
+from bayesfield.learning.conditional import ChainObjective, chain_objective, graph_objective
 from bayesfield.learning.optimise import Watch
 from bayesfield.learning.precision import Precision
 from bayesfield.model import Normal
-from bayesfield.model.conditional import ChainCRF, Sequences, as_sequences
+from bayesfield.model.conditional import CRF, Sequences, as_sequences
+from bayesfield.model.graphs import Graphs, as_graphs
 from bayesfield.posterior.correction import CorrectionRecord, mean_shift
+from bayesfield.posterior.fitting import Settings, fit_objective
 from bayesfield.posterior.found import Corrected, fit_record, warn_of
 from bayesfield.posterior.laplace import Posterior
 from bayesfield.posterior.skewness import MOST, marginal_skewness
@@ -28,7 +31,7 @@ _EXACT = "Chain()"
 
 
 def fit_sequences(
-    crf: ChainCRF,
+    crf: CRF,
     X: Sequence[Any] | Sequences,
     y: Sequence[Any] | None = None,
     prior: Normal | None = None,
@@ -68,6 +71,30 @@ def fit_sequences(
     )
     warn_of(record)
     return posterior
+
+
+def fit_graphs(
+    crf: CRF,
+    X: Sequence[Any] | Graphs,
+    y: Sequence[Any] | None = None,
+    prior: Normal | None = None,
+    engine: Engine | str | None = None,
+    response: Engine | str | None = None,
+    *,
+    settings: Settings | None = None,
+    correction: str = "auto",
+    rng: np.random.Generator | int | None = 0,
+) -> Posterior:
+    """The Gaussian posterior of a CRF's parameters from labelled graphs of any shape, by any engine.
+
+    X: (node_features, edges) or (node_features, edges, edge_features) for each graph; y: the labels of its nodes.
+    engine, response, correction, rng: as in ``bf.fit``; settings: its other arguments.
+    """
+    data = X if isinstance(X, Graphs) else as_graphs(crf, X, y)
+    objective = graph_objective(crf, data, prior or Normal(variance=1.0), as_engine(engine))
+    given = None if engine is None else objective.engine
+    curved = None if response is None else as_engine(response)
+    return fit_objective(crf, objective, len(data), given, curved, settings or Settings(), correction, rng)
 
 
 @dataclass(frozen=True, eq=False)

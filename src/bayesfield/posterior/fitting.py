@@ -20,7 +20,7 @@ from bayesfield.learning import (
 )
 from bayesfield.learning.optimise import Watch
 from bayesfield.learning.precision import DensePrecision, NotSparse, Precision
-from bayesfield.model import Normal, RandomField
+from bayesfield.model import Normal, Parametrised, RandomField
 from bayesfield.posterior.affordable import DEAR, DENSE, SAMPLED, SMALL, correction_kind
 from bayesfield.posterior.check import Check, check_fit
 from bayesfield.posterior.correction import CorrectionRecord, mean_shift, sampled_shift
@@ -73,18 +73,47 @@ def fit(
     that costs no more than half a minute, and leaves BL-MP and BL-BP as the paper has them. rng: of its draws.
     form: of the precision (learning.precision): "auto" is dense up to some thousands of parameters.
     """
-    begun = time.perf_counter()
     if prior is not None and not isinstance(prior, Normal):
         raise InvalidInput(f"the prior is a bf.Normal, such as bf.Normal(variance=0.25); got {prior!r}")
-    if tolerance <= 0 or max_iterations < 1:
-        raise InvalidInput("tolerance and max_iterations must be above zero")
-    chosen, wanted = as_engine(engine), as_method(method)
-    ruled = uncorrected(wanted, correction)
+    settings = Settings(as_method(method), form, start, tolerance, max_iterations, watch)
+    objective = mrf_objective(field, X, prior or Normal(variance=1.0), as_engine(engine))
+    given = None if engine is None else objective.engine
     curved = None if response is None else as_engine(response)
-    objective = mrf_objective(field, X, prior or Normal(variance=1.0), chosen)
-    task = _Task(objective, field, curved, wanted, form, start, tolerance, max_iterations, watch)
+    return fit_objective(field, objective, int(objective.weight), given, curved, settings, correction, rng)
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """How to search: the arguments of ``fit`` of these names."""
+
+    method: str | Learner = "auto"
+    form: str = "auto"
+    start: Any = None
+    tolerance: float = 1e-6
+    max_iterations: int = 200
+    watch: Watch | None = None
+
+    def __post_init__(self) -> None:
+        if self.tolerance <= 0 or self.max_iterations < 1:
+            raise InvalidInput("tolerance and max_iterations must be above zero")
+
+
+def fit_objective(
+    field: Parametrised,
+    objective: FieldObjective,
+    n_cases: int,
+    engine: Engine | None,
+    response: Engine | None,
+    settings: Settings,
+    correction: str,
+    rng: np.random.Generator | int | None,
+) -> Posterior:
+    """``fit`` for an objective: of a field, or of conditional fields. engine: the user's, or None."""
+    begun = time.perf_counter()
+    ruled = uncorrected(settings.method, correction)
+    task = _Task(objective, field, response, **vars(settings))
     generator = np.random.default_rng(rng)
-    found, choice, check = _found(task, None if engine is None else chosen, generator)
+    found, choice, check = _found(task, engine, generator)
     kind, reason = ruled or correction_kind(found.objective, found.curved, correction, explicit=not choice)
     mean, precision, correction_record = _correct(found, kind, generator)
     if correction == "auto" and not correction_record.settled:
@@ -93,10 +122,10 @@ def fit(
     skewness = _skewness(found, mean, precision) if correction_record.kind != "none" else None
     corrected = Corrected(mean, precision, replace(correction_record, reason=reason), skewness)
     names = found.engine_name, found.response_name, found.method
-    record = fit_record(found, corrected, names, int(objective.weight), time.perf_counter() - begun)
+    record = fit_record(found, corrected, names, n_cases, time.perf_counter() - begun)
     record = replace(record, choice=choice, check=check)
     posterior = Posterior(field, mean, precision, record, found.optimum.parameters, found.objective, skewness)
-    warn_of(record)
+    warn_of(record, depth=4)
     return posterior
 
 
@@ -105,7 +134,7 @@ class _Task:
     """What ``fit`` was asked for."""
 
     objective: FieldObjective
-    field: RandomField
+    field: Parametrised
     curved: Engine | None
     method: str | Learner
     form: str
@@ -216,7 +245,7 @@ def _try(task: _Task, engine: Bethe | Kikuchi, seed: int) -> tuple[Found | None,
     return found, check, f"its check: {check}"
 
 
-def _check(found: Found, field: RandomField, seed: int) -> Check:
+def _check(found: Found, field: Parametrised, seed: int) -> Check:
     engine = enough_chains(Sampled(seed=seed), int(found.objective.weight))
     return check_fit(found.objective, field.parameter_names, found.optimum.parameters, found.precision.sd, engine)
 

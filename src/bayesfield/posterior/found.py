@@ -8,7 +8,7 @@ import numpy as np
 
 from bayesfield.learning import FieldObjective, Objective, Optimum, pseudo_moments
 from bayesfield.learning.precision import DensePrecision, Precision
-from bayesfield.model import RandomField
+from bayesfield.model import Parametrised
 from bayesfield.posterior.correction import CorrectionRecord
 from bayesfield.posterior.laplace import FitRecord, reason_for_refusal
 from bayesfield.types import FitWarning, FloatArray, IndefiniteCurvature, InvalidInput, Status
@@ -89,13 +89,13 @@ def fit_record(
     )
 
 
-def warn_of(record: FitRecord) -> None:
-    """A fit that did not end well looks like any other, so it says so aloud."""
+def warn_of(record: FitRecord, depth: int = 3) -> None:
+    """A fit that did not end well looks like any other, so it says so aloud. depth: of the user's call."""
     if not record.status.converged or not record.inference.converged:
-        warnings.warn(f"this posterior is not to be trusted. {record}", FitWarning, stacklevel=3)
+        warnings.warn(f"this posterior is not to be trusted. {record}", FitWarning, stacklevel=depth)
 
 
-def starting_point(objective: FieldObjective, field: RandomField, start: Any) -> FloatArray:
+def starting_point(objective: FieldObjective, field: Parametrised, start: Any) -> FloatArray:
     """The user's, or the better of pseudo-moment matching and the prior mean."""
     given = checked_start(field, start)
     if given is not None:
@@ -107,7 +107,7 @@ def starting_point(objective: FieldObjective, field: RandomField, start: Any) ->
     return candidates[int(np.argmin(values))]
 
 
-def checked_start(field: RandomField, start: Any) -> FloatArray | None:
+def checked_start(field: Parametrised, start: Any) -> FloatArray | None:
     if start is None:
         return None
     given = np.array(start, dtype=np.float64)
@@ -117,7 +117,7 @@ def checked_start(field: RandomField, start: Any) -> FloatArray | None:
 
 
 def precision_at(
-    objective: FieldObjective, curved: FieldObjective, optimum: Optimum, field: RandomField
+    objective: FieldObjective, curved: FieldObjective, optimum: Optimum, field: Parametrised
 ) -> tuple[Precision, Status]:
     """P at the optimum by the responding engine, and the status of its inference there."""
     point = optimum.point if curved is objective else curved.at(optimum.parameters)

@@ -1,7 +1,6 @@
 """The Laplace posterior, equation (7): a Gaussian at the most probable parameters, with precision P = N C + Λ⁻¹."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -10,6 +9,7 @@ from scipy import stats
 from bayesfield.inference import Sampled
 from bayesfield.learning import FieldObjective, Iteration, enough_chains
 from bayesfield.learning.precision import DensePrecision, Precision
+from bayesfield.model import Parametrised
 from bayesfield.posterior.check import Check, check_fit
 from bayesfield.posterior.correction import CorrectionRecord
 from bayesfield.posterior.skewness import lean, probability_below
@@ -72,13 +72,6 @@ class FitRecord:
         return f"optimum within {self.distance:.1g} posterior sd; {took}"
 
 
-class Named(Protocol):
-    """A model, as far as its posterior needs it."""
-
-    @property
-    def parameter_names(self) -> list[str]: ...
-
-
 class Posterior:
     """λ | D ≈ N(mean, P⁻¹), with marginals that lean where the correction found that they do.
 
@@ -90,7 +83,7 @@ class Posterior:
 
     def __init__(
         self,
-        field: Named,
+        field: Parametrised,
         mean: FloatArray,
         precision: FloatArray | Precision,
         record: FitRecord,
@@ -174,7 +167,7 @@ class Posterior:
         )
 
 
-def reason_for_refusal(field: Named, matrix: FloatArray | None, reason: str) -> str:
+def reason_for_refusal(field: Parametrised, matrix: FloatArray | None, reason: str) -> str:
     """Why: the parameters in the directions along which the curvature is not positive, where it is known."""
     if matrix is None:
         return reason

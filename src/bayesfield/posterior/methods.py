@@ -26,7 +26,7 @@ from bayesfield.learning import (
 from bayesfield.learning.composite import TIGHT
 from bayesfield.learning.optimise import Watch
 from bayesfield.learning.precision import NotSparse
-from bayesfield.model import RandomField
+from bayesfield.model import Parametrised
 from bayesfield.posterior.affordable import SAMPLED
 from bayesfield.posterior.found import Found, checked_start, precision_at, starting_point
 from bayesfield.response.base import require_dense
@@ -51,7 +51,7 @@ class Task(Protocol):
     @property
     def objective(self) -> FieldObjective: ...
     @property
-    def field(self) -> RandomField: ...
+    def field(self) -> Parametrised: ...
     @property
     def curved(self) -> Engine | None: ...
     @property

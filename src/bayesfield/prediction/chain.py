@@ -19,7 +19,7 @@ import numpy as np
 from bayesfield.inference.chain import best_labellings, chain_marginals
 from bayesfield.kernels.chain import ChainArrays
 from bayesfield.learning.conditional import potentials
-from bayesfield.model.conditional import ChainCRF, Sequences
+from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.posterior import Posterior
 from bayesfield.prediction.quadratic import quadratic_labels
 from bayesfield.prediction.supergraph import supergraph_labels
@@ -53,7 +53,7 @@ class Prediction:
 
 
 def predict_sequences(
-    crf: ChainCRF,
+    crf: CRF,
     posterior: Posterior,
     data: Sequences,
     method: str = "marginal",
@@ -88,13 +88,13 @@ def predict_sequences(
 
 
 def _drawn_potentials(
-    crf: ChainCRF, posterior: Posterior, data: Sequences, draws: int, rng: np.random.Generator | int | None
+    crf: CRF, posterior: Posterior, data: Sequences, draws: int, rng: np.random.Generator | int | None
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
     for parameters in posterior.sample(draws, rng):
         yield potentials(crf, data, parameters)
 
 
-def _plugged_in(crf: ChainCRF, data: Sequences, parameters: FloatArray) -> Prediction:
+def _plugged_in(crf: CRF, data: Sequences, parameters: FloatArray) -> Prediction:
     chains = ChainArrays(data.ptr, data.which)
     node, edge = potentials(crf, data, parameters)
     labels, _ = best_labellings(chains, node, edge)

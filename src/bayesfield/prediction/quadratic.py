@@ -25,7 +25,7 @@ from bayesfield.inference import Bethe, Exact
 from bayesfield.inference.chain import ChainMarginals, best_labellings, chain_marginals, chain_tangent
 from bayesfield.kernels.chain import ChainArrays
 from bayesfield.learning.conditional import potentials
-from bayesfield.model.conditional import ChainCRF, Sequences
+from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.posterior import Posterior
 from bayesfield.types import FloatArray, IntArray
 
@@ -96,20 +96,20 @@ class LocalQuadratic:
         return np.asarray(total)
 
 
-def local_quadratics(crf: ChainCRF, posterior: Posterior, data: Sequences) -> list[LocalQuadratic]:
+def local_quadratics(crf: CRF, posterior: Posterior, data: Sequences) -> list[LocalQuadratic]:
     """G of every sequence, about the posterior's mean."""
     node, edge = potentials(crf, data, posterior.mean)
     return [_local(crf, posterior, data, node[own], edge, own) for own in map(slice, data.ptr[:-1], data.ptr[1:])]
 
 
-def quadratic_labels(crf: ChainCRF, posterior: Posterior, data: Sequences, distance: int | None = 1) -> IntArray:
+def quadratic_labels(crf: CRF, posterior: Posterior, data: Sequences, distance: int | None = 1) -> IntArray:
     """The labels that maximise G, (P,)."""
     parts = [_best(q, distance) for q in local_quadratics(crf, posterior, data)]
     return np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
 
 def _local(
-    crf: ChainCRF, posterior: Posterior, data: Sequences, node: FloatArray, edge: FloatArray, own: slice
+    crf: CRF, posterior: Posterior, data: Sequences, node: FloatArray, edge: FloatArray, own: slice
 ) -> LocalQuadratic:
     T, K = node.shape
     used, which = np.unique(data.which[own][: max(T - 1, 0)], return_inverse=True)
@@ -125,7 +125,7 @@ def _local(
     return LocalQuadratic(node, tables[which], which, (M + M.T) / 2, found.marginal, pairs)
 
 
-def _features(crf: ChainCRF, data: Sequences, own: slice, tables: IntArray) -> FloatArray:
+def _features(crf: CRF, data: Sequences, own: slice, tables: IntArray) -> FloatArray:
     """Φ: features of every indicator, (T·K + Q·K², F)."""
     x, z, K = data.inputs[own].toarray(), data.edge_rows[tables], len(crf.labels)
     out = np.zeros((len(x) * K + len(z) * K * K, crf.n_parameters))
