@@ -16,8 +16,21 @@ from rich.table import Table
 
 from benchmarks.timing import Cell, Others, Report, Watch, use_one_core
 
-NAMES = ("exact", "messages", "overhead", "growth", "samplers")
-PACKAGES = ("bayesfield", "numpy", "numba", "pyagrum", "mbi", "pgmax", "pgmpy", "jax", "nutpie", "numpyro", "blackjax")
+NAMES = ("exact", "messages", "overhead", "growth", "samplers", "crf")
+PACKAGES = (
+    "bayesfield",
+    "numpy",
+    "numba",
+    "pyagrum",
+    "mbi",
+    "pgmax",
+    "pgmpy",
+    "jax",
+    "nutpie",
+    "numpyro",
+    "blackjax",
+    "python-crfsuite",
+)
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """Chains of labels: every answer against enumeration, every derivative against finite differences."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from bayesfield.kernels.chain import ChainArrays
 from bayesfield.learning import mrf_objective
 from bayesfield.learning.conditional import chain_objective, potentials
 from bayesfield.model.conditional import CRF, as_sequences
+from bayesfield.posterior.conditional import fit_sequences
 
 from tolerances import ALGEBRA
 
@@ -206,3 +208,45 @@ def test_bad_sequences_are_refused(X, y, Z, text):
     crf = CRF(("a", "b", "c"), 3)
     with pytest.raises(bf.InvalidInput, match=text):
         as_sequences(crf, X, y, Z)
+
+
+def test_block_precision_is_exact_where_nothing_is_left_out():
+    """One input at a position: its block is all there is. Sequences of two: the transitions' block is exact too."""
+    rng = np.random.default_rng(7)
+    crf = CRF("abc", 4)
+    X = [np.eye(4)[rng.integers(0, 4, 1)] * rng.uniform(0.5, 2.0) for _ in range(30)]
+    y = [list(rng.choice(list("abc"), 1)) for _ in X]
+    here = rng.normal(size=crf.n_parameters)
+    for lengths in (1, 2):
+        if lengths == 2:
+            X, y = [np.vstack([x, x]) for x in X], [[*a, *b] for a, b in zip(y, reversed(y), strict=True)]
+        objective = chain_objective(crf, as_sequences(crf, X, y), bf.Normal(variance=0.8))
+        point = objective.at(here)
+        dense = objective.curvature(point)
+        block = replace(objective, form="block").posterior_precision(point)
+        matrix = block.product(np.eye(crf.n_parameters))
+        if lengths == 1:
+            np.testing.assert_allclose(matrix, dense, atol=1e-10)
+        np.testing.assert_allclose(matrix[12:, 12:], dense[12:, 12:], atol=1e-10)
+        v = rng.normal(size=(crf.n_parameters, 3))
+        np.testing.assert_allclose(block.product(block.solve(v)), v, atol=1e-10)
+        np.testing.assert_allclose(block.solve(v[:, 0]), block.solve(v)[:, 0], atol=1e-12)
+        root = block.draws(np.eye(crf.n_parameters))
+        np.testing.assert_allclose(root @ root.T, np.linalg.inv(matrix), atol=1e-10)
+        np.testing.assert_allclose(block.sd, np.sqrt(np.diag(np.linalg.inv(matrix))), atol=1e-12)
+
+
+def test_block_posterior_of_edge_inputs_and_its_widths():
+    """Widths given all other weights are never above the full ones; corrections are refused."""
+    crf, data, *_ = crf_problem("spins")
+    full = fit_sequences(crf, data, correction="none")
+    block = fit_sequences(crf, data, form="block")
+    np.testing.assert_allclose(block.mode, full.mode, atol=1e-5)
+    assert block.record.form == "block"
+    assert "too rough" in block.record.correction.reason
+    n = crf.n_state
+    conditional = 1 / np.sqrt(np.diag(full.precision)[:n])
+    assert (block.sd[:n] < 1.3 * full.sd[:n]).all()
+    np.testing.assert_allclose(block.sd[:n], conditional, rtol=0.5)
+    with pytest.raises(bf.InvalidInput, match="needs all of the precision"):
+        fit_sequences(crf, data, form="block", correction="mean")

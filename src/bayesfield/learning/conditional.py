@@ -5,7 +5,7 @@ L(λ) = Σ_n log Z_n(λ) − λᵀf(y, x) + ½ (λ − μ)ᵀ Λ⁻¹ (λ − μ
 Inputs times weights and back are sparse products; the design matrix (inputs ⊗ labels) is never formed.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,9 @@ from bayesfield.inference import Engine
 from bayesfield.inference.chain import ChainMarginals, chain_marginals, chain_tangent
 from bayesfield.kernels import inputs as kernel
 from bayesfield.kernels.chain import ChainArrays
+from bayesfield.learning.block_precision import BlockPrecision
 from bayesfield.learning.objective import FieldObjective, Objective, Point
+from bayesfield.learning.precision import Precision
 from bayesfield.model import Normal
 from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.model.graphs import Graphs
@@ -27,6 +29,7 @@ from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput, Marg
 _PARTS = 8  # of the positions: fixed, so that sums come out the same on any number of cores
 _NUMBERS = 20_000_000  # in the directions that are carried at a time
 _WIDTH = 64  # directions, at most
+_SLAB = 4096  # positions whose covariances are held at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +69,20 @@ class ChainObjective(Objective):
         edge = (self.data.edge_rows**2).T @ of_pairs
         prior = np.diag(self.precision) if self.precision.ndim == 2 else self.precision
         return np.concatenate([node.ravel(), edge.ravel()]) + prior
+
+    def posterior_precision(self, point: Point) -> Precision:
+        if self.form != "block":
+            return super().posterior_precision(point)
+        if self.precision.ndim == 2:
+            raise InvalidInput('form="block" needs a prior with independent parameters')
+        return self._block_precision(point.marginals.state)
+
+    def _block_precision(self, found: ChainMarginals) -> BlockPrecision:
+        """P without what ties different inputs, different positions, or labels and transitions to one another."""
+        G, n = len(self.crf.node_tables), self.crf.n_state
+        blocks = label_covariances(self.crf, self.data, found.marginal).reshape(-1, G, G)
+        blocks[:, np.arange(G), np.arange(G)] += self.precision[:n].reshape(-1, G)
+        return BlockPrecision(blocks, pair_covariance(self.crf, self.data, found) + np.diag(self.precision[n:]))
 
 
 class ChainResponse(Response):
@@ -184,6 +201,35 @@ def expectations(crf: CRF, data: Sequences, marginal: FloatArray, transitions: F
     node = inputs_transposed(data, marginal) @ crf.node_tables.T
     edge = np.einsum("qe,qij,hij->eh", data.edge_rows, transitions, crf.edge_tables, optimize=True)
     return np.concatenate([node.ravel(), edge.ravel()])
+
+
+def label_covariances(crf: CRF, data: Sequences, marginal: FloatArray) -> FloatArray:
+    """Σ_t x_td² Cov(B(y_t)) for every input d, (D, G²)."""
+    B, squares = crf.node_tables, replace(data, inputs=data.inputs.power(2))
+    total = np.zeros((len(crf.inputs), len(B) ** 2))
+    for first, last in parallel.spans([*range(0, data.positions, _SLAB), data.positions]):
+        p = marginal[first:last]
+        mean = p @ B.T
+        rows = np.einsum("tk,gk,hk->tgh", p, B, B, optimize=True) - mean[:, :, None] * mean[:, None, :]
+        some = replace(squares, inputs=squares.inputs[first:last], ptr=np.array([0, last - first]))
+        total += inputs_transposed(some, rows.reshape(last - first, -1))
+    return total
+
+
+def pair_covariance(crf: CRF, data: Sequences, found: ChainMarginals) -> FloatArray:
+    """Σ over pairs of neighbours of the covariance of their features, (E·H, E·H), each pair by itself."""
+    T, m = crf.edge_tables.reshape(len(crf.edge_tables), -1), found.messages
+    inside = np.einsum("qs,gs,hs->qgh", found.transitions.reshape(len(data.edge_rows), -1), T, T, optimize=True)
+    size = len(crf.edge_inputs) * len(T)
+    whole = np.einsum("qe,qf,qgh->egfh", data.edge_rows, data.edge_rows, inside, optimize=True)
+    total: FloatArray = np.array(whole).reshape(size, size)
+    pairs = np.flatnonzero(np.isin(np.arange(data.positions) + 1, data.ptr, invert=True))
+    for first, last in parallel.spans([*range(0, len(pairs), _SLAB), len(pairs)]):
+        t = pairs[first:last]
+        joint = m.a[t][:, :, None] * m.M[data.which[t]] * m.v[t + 1][:, None, :]
+        means = np.einsum("te,th->teh", data.edge_rows[data.which[t]], joint.reshape(len(t), -1) @ T.T)
+        total -= means.reshape(len(t), -1).T @ means.reshape(len(t), -1)
+    return total
 
 
 def inputs_times(data: Sequences, weights: FloatArray) -> FloatArray:

@@ -50,7 +50,9 @@ def fit_sequences(
 
     X: a (T, D) array for each sequence, dense or sparse; y: its labels; Z: (T − 1, E) inputs of pairs of neighbours,
     where the model has any. prior: by default Normal(variance=1). method: "newton", "lbfgs", or "auto" by the cost of a
-    curvature. correction, form, start, tolerance, max_iterations, rng, watch: as in ``bf.fit``.
+    curvature. form: "dense" up to some thousands of parameters, "block" beyond: widths of an input's weights given
+    all others (learning.block_precision); "matrix-free" has all correlations, at the price of a conjugate-gradient
+    solve a draw. correction, start, tolerance, max_iterations, rng, watch: as in ``bf.fit``.
     """
     begun = time.perf_counter()
     data = X if isinstance(X, Sequences) else as_sequences(crf, X, y, Z)
@@ -130,9 +132,9 @@ def _cost(objective: ChainObjective) -> _Cost:
 
 
 def _form(form: str, size: int) -> str:
-    _one_of(form, ("auto", "dense", "matrix-free"), "form")
+    _one_of(form, ("auto", "dense", "matrix-free", "block"), "form")
     if form == "auto":
-        form = "dense" if size <= _DENSE else "matrix-free"
+        form = "dense" if size <= _DENSE else "block"
     if form == "dense":
         require_dense(size, "a posterior", 'Take form="matrix-free".')
     return form
@@ -141,6 +143,12 @@ def _form(form: str, size: int) -> str:
 def _kind(correction: str, cost: _Cost, objective: ChainObjective) -> tuple[str, str]:
     """The correction to make, and why. About 10 steps, with 640 gradients and 8 curvatures each."""
     _one_of(correction, ("auto", "none", "mean", "variational"), "correction")
+    if objective.form == "block":
+        if correction in ("mean", "variational"):
+            raise InvalidInput(
+                f'correction={correction!r} needs all of the precision; take form="matrix-free" or "dense"'
+            )
+        return "none", "widths by blocks are too rough to correct by"
     if correction != "auto":
         return correction, ""
     draws = min(4 * objective.crf.n_parameters, 640)

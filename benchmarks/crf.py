@@ -1,0 +1,120 @@
+"""Chain CRFs: the time of a gradient against python-crfsuite's time of an iteration, on the same objective.
+
+2,000 sequences of 50 positions, 20 labels, 50 active attributes of 10,000. crfsuite's L-BFGS evaluates the objective
+about once an iteration; its loss at the optimum of a smaller problem must agree with ours to 1e-5.
+"""
+
+import os
+import re
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+import bayesfield as bf
+from bayesfield import parallel
+from bayesfield.learning import lbfgs
+from bayesfield.learning.conditional import ChainObjective, chain_objective
+from bayesfield.model.conditional import CRF, Sequences
+from benchmarks.timing import Report, Watch, best, installed
+
+FULL, QUICK, SMALL = (2000, 50, 20, 10_000, 50), (200, 50, 20, 10_000, 50), (60, 10, 5, 200, 8)
+TARGETS = {1: 0.5, 2: 0.3}  # of crfsuite's time, by cores
+AGREE = 1e-5
+
+
+def run(watch: Watch) -> list[Report]:
+    watch.tell("crf, gradient")
+    objective = _problem(*(QUICK if watch.quick else FULL))
+    here = 0.1 * np.random.default_rng(1).normal(size=len(objective.statistic))
+    rows: list[tuple] = []
+    cores = os.sched_getaffinity(0)
+    theirs, agreement = (None, None)
+    if watch.peers and installed("pycrfsuite"):
+        watch.tell("crf, python-crfsuite")
+        theirs, agreement = _seconds_of_crfsuite(objective), _agreement()
+        assert agreement < AGREE, f"crfsuite's objective differs by {agreement:.1e}"
+    for count in (1, 2) if os.cpu_count() and os.cpu_count() > 1 else (1,):
+        os.sched_setaffinity(0, cores if count == 1 else set(range(os.cpu_count() or 1)))
+        parallel.limit(count)
+        ours = best(partial(objective.at, here), watch.seconds)
+        ratio = ours / theirs if theirs else None
+        rows.append(
+            (f"{count} core(s)", ours, theirs, ratio, TARGETS[count], ratio <= TARGETS[count] if ratio else None)
+        )
+    os.sched_setaffinity(0, cores)
+    columns = ("chain CRF", "gradient s", "crfsuite's iteration s", "ratio", "target", "met")
+    notes = (f"same optimum: relative difference {agreement:.1e}",) if agreement is not None else ()
+    return [
+        Report(
+            "Gradient of a chain CRF, 100,000 positions" if not watch.quick else "Gradient of a chain CRF, small",
+            columns,
+            rows,
+            notes,
+        )
+    ]
+
+
+def _problem(S: int, T: int, K: int, D: int, active: int) -> ChainObjective:
+    rng = np.random.default_rng(0)
+    P = S * T
+    columns = rng.integers(0, D, size=(P, active)).astype(np.int32)
+    X = sparse.csr_array((np.ones(P * active), columns.ravel(), np.arange(0, P * active + 1, active)), shape=(P, D))
+    X.sum_duplicates()
+    X.data[:] = 1.0
+    preferred = rng.integers(0, K, D)
+    labels = np.array([np.bincount(preferred[row], minlength=K).argmax() for row in columns])
+    data = Sequences(np.arange(0, P + 1, T), X, np.ones((1, 1)), np.zeros(P, dtype=np.int64), labels)
+    return chain_objective(CRF(K, D), data, bf.Normal(variance=1.0))
+
+
+def _trainer(objective: ChainObjective, iterations: int, epsilon: float) -> "tuple[object, list[str]]":
+    import pycrfsuite
+
+    log: list[str] = []
+
+    class Trainer(pycrfsuite.Trainer):
+        def message(self, text: str) -> None:
+            log.append(text)
+
+    trainer = Trainer(algorithm="lbfgs", verbose=False)
+    trainer.set_params(
+        {
+            "c1": 0.0,
+            "c2": 0.5,
+            "max_iterations": iterations,
+            "epsilon": epsilon,
+            "delta": 1e-12,
+            "feature.possible_states": True,
+            "feature.possible_transitions": True,
+        }
+    )
+    data = objective.data
+    for a, b in parallel.spans(data.ptr.tolist()):
+        rows = [data.inputs.indices[data.inputs.indptr[t] : data.inputs.indptr[t + 1]] for t in range(a, b)]
+        trainer.append([[str(d) for d in row] for row in rows], [str(k) for k in data.labels[a:b]])
+    return trainer, log
+
+
+def _train(objective: ChainObjective, iterations: int, epsilon: float) -> str:
+    trainer, log = _trainer(objective, iterations, epsilon)
+    with tempfile.TemporaryDirectory() as folder:
+        trainer.train(str(Path(folder) / "model"))
+    return "".join(log)
+
+
+def _seconds_of_crfsuite(objective: ChainObjective) -> float:
+    """The fastest of ten iterations, as its own log has them."""
+    log = _train(objective, 10, 1e-12)
+    return min(float(x) for x in re.findall(r"Seconds required for this iteration: ([\d.]+)", log))
+
+
+def _agreement() -> float:
+    """Relative difference of the optimal losses on a small problem."""
+    objective = _problem(*SMALL)
+    log = _train(objective, 1000, 1e-10)
+    theirs = float(re.findall(r"Loss: ([\d.]+)", log)[-1])
+    ours = lbfgs(objective, objective.location, 1e-10, 1000).point.value
+    return abs(theirs - ours) / abs(ours)
