@@ -14,6 +14,7 @@ from bayesfield.learning import mrf_objective
 from bayesfield.learning.conditional import chain_objective, potentials
 from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.posterior.conditional import fit_sequences
+from bayesfield.samplers.sample import Length, sample_sequences
 
 from tolerances import ALGEBRA
 
@@ -250,3 +251,28 @@ def test_block_posterior_of_edge_inputs_and_its_widths():
     np.testing.assert_allclose(block.sd[:n], conditional, rtol=0.5)
     with pytest.raises(bf.InvalidInput, match="needs all of the precision"):
         fit_sequences(crf, data, form="block", correction="mean")
+
+
+def test_samplers_agree_on_a_chain_crf():
+    """NUTS and Metropolis with exact values: means within 4.5 standard errors (8 numbers; false alarm 1e-4)."""
+    crf, data, *_ = crf_problem("spins")
+    first = sample_sequences(crf, data, bf.Normal(variance=0.5), bf.NUTS(), length=Length(2000))
+    second = sample_sequences(crf, data, bf.Normal(variance=0.5), bf.Metropolis(), length=Length(1500, thin=6), seed=1)
+    one, other = first.summary(), second.summary()
+    gap = (one["mean"] - other["mean"]) / np.hypot(one["mcse"], other["mcse"])
+    assert np.abs(gap).max() < 4.5
+    assert first.mpsrf < 1.02
+    with pytest.raises(bf.InvalidInput, match="Metropolis"):
+        sample_sequences(crf, data, sampler=bf.Exchange())
+
+
+def test_variational_posterior_of_a_chain_crf_is_near_the_sampled_one():
+    """Few data, wide prior: the corrected mean is within 0.15 sd of NUTS's in every parameter, the mode is not."""
+    crf, data, *_ = crf_problem("indicators")
+    prior = bf.Normal(variance=2.0)
+    truth = sample_sequences(crf, data, prior, length=Length(3000)).summary()
+    fitted = fit_sequences(crf, data, prior=prior, correction="variational")
+    away = np.abs(fitted.mean - truth["mean"]) / truth["sd"]
+    assert away.max() < 0.15
+    assert (np.abs(fitted.mode - truth["mean"]) / truth["sd"]).max() > 2 * away.max()
+    np.testing.assert_allclose(fitted.sd, truth["sd"], rtol=0.15)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from bayesfield.learning import FieldObjective
+from bayesfield.learning import Objective
 from bayesfield.types import FloatArray
 
 Stats = dict[str, FloatArray]  # by name, (chain, draw)
@@ -19,7 +19,7 @@ class Problem:
     makes z about standard normal; the covariance of proposals and the mass matrix come from it.
     """
 
-    objective: FieldObjective
+    objective: Objective
     centre: FloatArray
     factor: FloatArray
 

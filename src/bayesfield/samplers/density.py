@@ -1,17 +1,33 @@
 """An objective as the arrays that compiled samplers need."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from bayesfield.inference import Bethe, Engine, Exact
 from bayesfield.kernels.density import Packed, Target
 from bayesfield.kernels.pairs import PairArrays, pair_arrays
 from bayesfield.kernels.trees import TreeArrays
-from bayesfield.learning import FieldObjective
-from bayesfield.types import FloatArray, GraphArrays, IntArray
+from bayesfield.learning import FieldObjective, Objective
+from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput
 
 
-def fast_target(objective: FieldObjective, engine: Engine) -> Target | None:
+def with_engine(objective: Objective, engine: Engine) -> Objective:
+    """A field's objective with this engine; chains of labels have an exact one of their own."""
+    return replace(objective, engine=engine) if isinstance(objective, FieldObjective) else objective
+
+
+def of_field(objective: Objective) -> FieldObjective:
+    """For samplers that move the field's own states."""
+    if not isinstance(objective, FieldObjective):
+        raise InvalidInput("this sampler needs a random field; for chains of labels take bf.NUTS() or bf.Metropolis()")
+    return objective
+
+
+def fast_target(objective: Objective, engine: Engine) -> Target | None:
     """The posterior for compiled samplers: with Exact(), and with Bethe() on binary pairwise fields."""
+    if not isinstance(objective, FieldObjective):
+        return None
     graph, design = objective.field.graph, objective.field.design
     exact = isinstance(engine, Exact)
     binary = bool((graph.arrays.cardinality == 2).all() and (np.diff(graph.arrays.scope_ptr) == 2).all())

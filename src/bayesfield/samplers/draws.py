@@ -10,7 +10,7 @@ import pandas as pd
 
 from bayesfield import diagnostics
 from bayesfield.files import write_npz
-from bayesfield.model import RandomField
+from bayesfield.model import Parametrised
 from bayesfield.samplers.contract import Chain, Stats
 from bayesfield.types import FloatArray, InvalidInput
 
@@ -25,7 +25,7 @@ class Draws:
     they stand, to go on from (``sample_posterior(..., resume=draws)``). sampler, warmup, thin, seconds: how they came.
     """
 
-    field: RandomField
+    field: Parametrised
     values: FloatArray
     stats: Stats
     chains: list[Chain]
@@ -97,7 +97,7 @@ class Draws:
         return f"Draws({chains} chains × {draws} draws × {size} parameters, {self.sampler})"
 
 
-def load_draws(path: str | Path, field: RandomField) -> Draws:
+def load_draws(path: str | Path, field: Parametrised) -> Draws:
     """Draws that ``save`` wrote, of a field with the same parameters."""
     try:
         with np.load(path, allow_pickle=False) as file:

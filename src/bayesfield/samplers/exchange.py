@@ -15,6 +15,7 @@ from bayesfield.inference import Exact, Sampled
 from bayesfield.inference.chains import gibbs_draws
 from bayesfield.learning import FieldObjective
 from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Stats
+from bayesfield.samplers.density import of_field
 from bayesfield.samplers.steps import drive
 from bayesfield.types import FloatArray, IntArray, Options
 
@@ -43,9 +44,10 @@ class Exchange(Options):
 
     def prepare(self, problem: Problem) -> "_Shared":
         shape = problem.factor * (self.scale * 2.38 / np.sqrt(max(problem.size, 1)))
+        objective = of_field(problem.objective)
         if isinstance(self.engine, Exact):  # planned once, before threads ask for it
-            self.engine.junction_tree(problem.objective.field.graph)
-        return _Shared(problem.objective, shape)
+            self.engine.junction_tree(objective.field.graph)
+        return _Shared(objective, shape)
 
     def advance(self, shared: "_Shared", chains: list[Chain], draws: int, thin: int) -> tuple[FloatArray, Stats]:
         kept = np.empty((len(chains), draws, len(shared.shape)))

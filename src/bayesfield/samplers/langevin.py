@@ -16,6 +16,7 @@ from bayesfield.kernels import gibbs, langevin
 from bayesfield.kernels.gibbs_single import HALF, WIDTH
 from bayesfield.learning import FieldObjective
 from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Stats
+from bayesfield.samplers.density import of_field
 from bayesfield.samplers.steps import drive
 from bayesfield.types import FloatArray, InvalidInput, Options
 
@@ -46,11 +47,12 @@ class Langevin(Options):
         return 1
 
     def prepare(self, problem: Problem) -> "_Shared":
-        g = problem.objective.field.graph.arrays
+        objective = of_field(problem.objective)
+        g = objective.field.graph.arrays
         binary = bool((g.cardinality == 2).all() and (np.diff(g.scope_ptr) == 2).all())
-        finite = bool(np.isfinite(problem.objective.field.design.offset).all())
-        fast = _contrast(problem.objective) if binary and finite and problem.objective.weight else None
-        return _Shared(problem, problem.factor @ problem.factor.T, fast)
+        finite = bool(np.isfinite(objective.field.design.offset).all())
+        fast = _contrast(objective) if binary and finite and objective.weight else None
+        return _Shared(problem, objective, problem.factor @ problem.factor.T, fast)
 
     def advance(self, shared: "_Shared", chains: list[Chain], draws: int, thin: int) -> tuple[FloatArray, Stats]:
         size = shared.problem.size
@@ -70,13 +72,13 @@ class Langevin(Options):
         return kept, {}
 
     def _generators(self, shared: "_Shared") -> int:
-        return HALF if shared.fast is not None else max(len(shared.problem.objective.codes), 1)
+        return HALF if shared.fast is not None else max(len(shared.objective.codes), 1)
 
     def _drift_slowly(
         self, shared: "_Shared", noise: FloatArray, x: FloatArray, seeds: np.ndarray, kept: FloatArray
     ) -> None:
         """The same for any tables: a Gibbs chain for each case."""
-        objective, thin = shared.problem.objective, len(noise) // len(kept)
+        objective, thin = shared.objective, len(noise) // len(kept)
         graph, design = objective.field.graph, objective.field.design
         data = objective.codes.astype(np.int32)
         unused = np.zeros(graph.n_entries)
@@ -90,6 +92,7 @@ class Langevin(Options):
 
 class _Shared(NamedTuple):
     problem: Problem
+    objective: FieldObjective
     covariance: FloatArray
     fast: langevin.Contrast | None
 

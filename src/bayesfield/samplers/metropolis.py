@@ -4,7 +4,7 @@ Proposals are symmetric and Gaussian, with the shape of the problem's Gaussian t
 a Gaussian target (Roberts, Gelman & Gilks 1997); warm-up tunes the scale to an acceptance of 0.234.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -14,9 +14,9 @@ from bayesfield.inference import Bethe, Engine, Exact
 from bayesfield.kernels import density
 from bayesfield.kernels import metropolis as kernel
 from bayesfield.kernels.bethe_lanes import WIDTH
-from bayesfield.learning import FieldObjective
+from bayesfield.learning import Objective
 from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Stats
-from bayesfield.samplers.density import fast_target
+from bayesfield.samplers.density import fast_target, with_engine
 from bayesfield.samplers.steps import drive
 from bayesfield.types import FloatArray, Options
 
@@ -46,7 +46,7 @@ class Metropolis(Options):
 
     def prepare(self, problem: Problem) -> "_Shared":
         shape = problem.factor * (self.scale * 2.38 / np.sqrt(max(problem.size, 1)))
-        objective = replace(problem.objective, engine=self.engine)
+        objective = with_engine(problem.objective, self.engine)
         return _Shared(objective, shape, fast_target(objective, self.engine))
 
     def advance(self, shared: "_Shared", chains: list[Chain], draws: int, thin: int) -> tuple[FloatArray, Stats]:
@@ -73,7 +73,7 @@ class Metropolis(Options):
 
 
 class _Shared(NamedTuple):
-    objective: FieldObjective
+    objective: Objective
     shape: FloatArray
     target: density.Target | None
 
@@ -98,7 +98,7 @@ def _walk(target: density.Target, steps: _Steps) -> None:
     )
 
 
-def _walk_slowly(objective: FieldObjective, steps: _Steps) -> None:
+def _walk_slowly(objective: Objective, steps: _Steps) -> None:
     """The same for any engine, one inference at a time."""
     thin = len(steps.noise) // len(steps.kept)
     trace = steps.trace

@@ -5,7 +5,7 @@ mass matrix starts out right and trajectories are short.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,9 @@ import numpy as np
 from bayesfield import parallel
 from bayesfield.inference import Engine, Exact
 from bayesfield.kernels import density
-from bayesfield.learning import FieldObjective
+from bayesfield.learning import FieldObjective, Objective
 from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run
-from bayesfield.samplers.density import fast_target, pack
+from bayesfield.samplers.density import fast_target, pack, with_engine
 from bayesfield.types import FloatArray, InvalidInput, Options
 
 _STATS = {
@@ -40,7 +40,7 @@ class NUTS(Options):
     def run(self, problem: Problem, chains: list[Chain], plan: Plan, watch: Progress) -> Run:
         """Chains go on from where they stand, with a step size tuned anew: not the same numbers as in one long run."""
         nutpie = _nutpie()
-        objective = replace(problem.objective, engine=self.engine)
+        objective = with_engine(problem.objective, self.engine)
         objective.at(problem.centre)  # compiled and planned before threads ask for it
         if not problem.size:
             return Run(np.empty((len(chains), plan.draws, 0)), {}, chains)
@@ -56,7 +56,7 @@ class NUTS(Options):
         return _collect(parallel.thread_map(one, range(len(chains))), problem, chains, plan)
 
     def _trace(
-        self, nutpie: Any, objective: FieldObjective, problem: Problem, start: FloatArray, seed: int, plan: Plan
+        self, nutpie: Any, objective: Objective, problem: Problem, start: FloatArray, seed: int, plan: Plan
     ) -> Any:
         """One chain: so its numbers depend on its own seed only, on any number of threads."""
         first = np.linalg.solve(problem.factor, start - problem.centre)
@@ -82,9 +82,10 @@ class NUTS(Options):
         )
 
 
-def _density(objective: FieldObjective, problem: Problem) -> Callable[[FloatArray], tuple[float, FloatArray]]:
+def _density(objective: Objective, problem: Problem) -> Callable[[FloatArray], tuple[float, FloatArray]]:
     """log posterior and its gradient in z; in one compiled call where the engine is exact."""
-    target = fast_target(objective, objective.engine) if isinstance(objective.engine, Exact) else None
+    exact = isinstance(objective, FieldObjective) and isinstance(objective.engine, Exact)
+    target = fast_target(objective, Exact()) if exact else None
     turned = np.ascontiguousarray(problem.factor.T)
 
     def log_density(z: FloatArray) -> tuple[float, FloatArray]:

@@ -2,17 +2,22 @@
 
 import copy
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from bayesfield.inference import Auto, Bethe, Exact, Sampled
 from bayesfield.learning import mrf_objective
-from bayesfield.model import Normal, RandomField
+from bayesfield.learning.conditional import chain_objective
+from bayesfield.model import Normal, Parametrised, RandomField
+from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.posterior import Posterior, fit
+from bayesfield.posterior.conditional import fit_sequences
 from bayesfield.response.base import require_dense
 from bayesfield.samplers.contract import Plan, Problem, Progress, Sampler, new_chains
 from bayesfield.samplers.draws import Draws
+from bayesfield.samplers.metropolis import Metropolis
 from bayesfield.samplers.nuts import NUTS
 from bayesfield.types import InvalidInput
 
@@ -42,27 +47,80 @@ def sample_posterior(
     proposals and mass matrix; by default a quick fit. resume: earlier draws to go on from, without warm-up unless
     asked for; the new draws are appended. watch: called with the share of the work done.
     """
-    begun = time.perf_counter()
     chosen = NUTS() if sampler is None else sampler
-    if not isinstance(chosen, Sampler):
-        raise InvalidInput(f"sampler is an object such as bf.NUTS() or bf.Metropolis(); got {chosen!r}")
-    if draws < 1 or chains < 1 or thin < 1 or (warmup is not None and warmup < 0):
-        raise InvalidInput("draws, chains and thin must be above zero, and warmup not below it")
-    problem = _problem(field, X, prior or Normal(variance=1.0), chosen, shape)
-    if resume is not None and (resume.sampler != repr(chosen) or resume.values.shape[2] != problem.size):
+    problem = _problem(field, X, prior or Normal(variance=1.0), _checked(chosen), shape)
+    return sample_problem(field, problem, chosen, Length(draws, chains, warmup, thin), seed, resume, watch)
+
+
+def sample_sequences(
+    crf: CRF,
+    data: Sequences,
+    prior: Normal | None = None,
+    sampler: Sampler | None = None,
+    *,
+    length: "Length | None" = None,
+    shape: Posterior | None = None,
+    seed: int = 0,
+    resume: Draws | None = None,
+    watch: Progress | None = None,
+) -> Draws:
+    """The same for a chain CRF and labelled sequences: NUTS or Metropolis, with exact values and gradients."""
+    chosen = NUTS() if sampler is None else sampler
+    if not isinstance(chosen, NUTS | Metropolis):
+        raise InvalidInput(f"chains of labels are sampled by bf.NUTS() or bf.Metropolis(); got {chosen!r}")
+    given = prior or Normal(variance=1.0)
+    objective = chain_objective(crf, data, given)
+    if shape is None:
+        shape = fit_sequences(crf, data, prior=given, correction="none", form="dense")
+    problem = Problem(objective, shape.mean, shape.form.draws(np.eye(crf.n_parameters)))
+    return sample_problem(crf, problem, chosen, length or Length(), seed, resume, watch)
+
+
+@dataclass(frozen=True)
+class Length:
+    """draws: kept for each of the chains, one every ``thin`` steps. warmup: steps before; None for the usual."""
+
+    draws: int = 1000
+    chains: int = 4
+    warmup: int | None = None
+    thin: int = 1
+
+    def __post_init__(self) -> None:
+        if self.draws < 1 or self.chains < 1 or self.thin < 1 or (self.warmup is not None and self.warmup < 0):
+            raise InvalidInput("draws, chains and thin must be above zero, and warmup not below it")
+
+
+def sample_problem(
+    model: Parametrised,
+    problem: Problem,
+    sampler: Sampler,
+    length: Length,
+    seed: int = 0,
+    resume: Draws | None = None,
+    watch: Progress | None = None,
+) -> Draws:
+    """Draws of a model's parameters. seed, resume, watch: as in ``sample_posterior``."""
+    begun, warmup = time.perf_counter(), length.warmup
+    if resume is not None and (resume.sampler != repr(sampler) or resume.values.shape[2] != problem.size):
         raise InvalidInput(
             f"these draws came from {resume.sampler} on {resume.values.shape[2]} parameters: go on alike"
         )
-    state = new_chains(problem, chains, seed) if resume is None else copy.deepcopy(resume.chains)
+    state = new_chains(problem, length.chains, seed) if resume is None else copy.deepcopy(resume.chains)
     if warmup is None:
-        warmup = 0 if resume is not None and not isinstance(chosen, NUTS) else _warmup(chosen, problem.size)
-    run = chosen.run(problem, state, Plan(warmup, draws, thin), watch or (lambda done: None))
+        warmup = 0 if resume is not None and not isinstance(sampler, NUTS) else _warmup(sampler, problem.size)
+    run = sampler.run(problem, state, Plan(warmup, length.draws, length.thin), watch or (lambda done: None))
     values, stats, seconds = run.draws, run.stats, time.perf_counter() - begun
     if resume is not None:
         values = np.concatenate([resume.values, values], axis=1)
         stats = {name: np.concatenate([resume.stats[name], stats[name]], axis=1) for name in stats}
         warmup, seconds = resume.warmup, resume.seconds + seconds
-    return Draws(field, values, stats, run.chains, repr(chosen), warmup, thin, seconds)
+    return Draws(model, values, stats, run.chains, repr(sampler), warmup, length.thin, seconds)
+
+
+def _checked(sampler: Any) -> Any:
+    if not isinstance(sampler, Sampler):
+        raise InvalidInput(f"sampler is an object such as bf.NUTS() or bf.Metropolis(); got {sampler!r}")
+    return sampler
 
 
 def _warmup(sampler: Sampler, size: int) -> int:
