@@ -33,6 +33,8 @@ _MAX_DIRECTIONS = 160  # orthogonal directions in a frame
 _MIN_DIRECTIONS = 64  # directions in a block: several frames where there are few parameters
 _FEW_DIRECTIONS = 32  # in a block where the precision is not dense
 _CURVED = 24  # directions at which the curvature, which costs most and moves least, is averaged
+_MANY = 1000  # parameters beyond which a curvature takes seconds, and few are averaged …
+_FEW = 2  # … at so many directions: with so many parameters each draw is as good as an average
 _HELD = 4  # the same where its responses must all be held
 _FAR_OUT = 3.0  # times the median length of an even slope
 _MOST_FAILED = 0.2  # share of draws without an answer beyond which the Laplace posterior stands
@@ -52,7 +54,8 @@ def variational(
     count = min(len(mode), _MAX_DIRECTIONS if dense else _FEW_DIRECTIONS)
     frames = -(-_MIN_DIRECTIONS // max(count, 1)) if dense else 1
     z = np.concatenate([orthogonal_draws(len(mode), count, frames, rng) for _ in range(2)])
-    engine = _Draws(objective, curved, _CURVED if dense else _HELD)
+    many = len(mode) > _MANY
+    engine = _Draws(objective, curved, (_FEW if many else _CURVED) if dense else _HELD)
     m, P = mode.copy(), precision
     settled, step, failed = False, 0, 0.0
     rate = _Rate(_RATE)
@@ -69,7 +72,7 @@ def variational(
         settled = bool(max(np.abs(away).max(initial=0.0), np.abs(change).max(initial=0.0)) < _SETTLED)
         m, P = m - rate.value * moves.mean(axis=0), new
         rate.after(np.concatenate([away, change]))
-        if dense and np.linalg.norm(away) > _STRONG * np.sqrt(len(m)):
+        if dense and not many and np.linalg.norm(away) > _STRONG * np.sqrt(len(m)):
             engine.bends = len(z)
         step += 1
     error = _spread(moves, P.sd)
