@@ -248,7 +248,8 @@ def test_summary_and_thinning():
     assert (table["lower"] < table["mean"]).all()
     assert (table["mean"] < table["upper"]).all()
     thin = draws.thinned()
-    assert thin.thin == round(draws.values.shape[1] / thin.values.shape[1], 0) or thin.thin > 10
+    assert thin.thin > 3
+    assert thin.values.shape[1] == draws.values.shape[1] // thin.thin
     assert diagnostics.autocorrelation_time(thin.values).max() < 2.0
     assert thin.stats["energy"].shape == thin.values.shape[:2]
     assert "4 chains" in repr(draws)

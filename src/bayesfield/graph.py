@@ -34,6 +34,13 @@ class Graph:
         """T, the length of θ and of the stacked beliefs."""
         return int(self.arrays.table_ptr[-1])
 
+    @property
+    def binary_pairs(self) -> bool:
+        """Whether every variable has two states and every factor two variables."""
+        return self.plan(
+            "binary pairs", lambda g: bool((g.cardinality == 2).all() and (np.diff(g.scope_ptr) == 2).all())
+        )
+
     def plan(self, key: Any, make: Callable[[GraphArrays], Plan]) -> Plan:
         """What ``make`` derives from the structure, kept for the next call."""
         if key not in self.plans:

@@ -103,7 +103,7 @@ def chained(sampler: Sampler, warmup: int, guess: int) -> Method:
         mpsrf = diagnostics.multivariate_r_hat(made.values)
         unsettled = float(np.mean(made.stats.get("unsettled", np.zeros(1))))
         note = f"thinned by {thin}" + (f"; {unsettled:.1%} of the moves had no log Z" if unsettled else "")
-        return Outcome(_sets(made.flat, scale), seconds, mpsrf < AGREED, mpsrf, note)
+        return Outcome(_sets(made.flat, scale.sets, scale.draws), seconds, mpsrf < AGREED, mpsrf, note)
 
     return run
 
@@ -142,12 +142,12 @@ def reference(problem: Problem, scale: Scale, seed: np.random.SeedSequence) -> O
         seed=int(seed.generate_state(1)[0]),
     )
     mpsrf = diagnostics.multivariate_r_hat(made.values)
-    draws = _sets(made.flat, Scale("", 0, scale.sets + 1, scale.draws, 0, 0, 0))
+    draws = _sets(made.flat, scale.sets + 1, scale.draws)
     return Outcome(draws, time.process_time() - begun, mpsrf < AGREED, mpsrf)
 
 
-def _sets(flat: FloatArray, scale: Scale) -> FloatArray:
-    return flat[: scale.sets * scale.draws].reshape(scale.sets, scale.draws, -1)
+def _sets(flat: FloatArray, sets: int, draws: int) -> FloatArray:
+    return flat[: sets * draws].reshape(sets, draws, -1)
 
 
 PAPERS: dict[str, Method] = {

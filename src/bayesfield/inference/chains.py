@@ -50,7 +50,7 @@ def run(
     count: bool = True,
 ) -> FloatArray:
     """Sweeps of all chains, in place, batch b with potentials thetas[b]. Sums of tables by batch, (batches, T)."""
-    binary = _binary_pairs(graph)
+    binary = graph.binary_pairs
 
     def batch(b: int) -> FloatArray:
         first, last = (len(states) * k // len(thetas) for k in (b, b + 1))
@@ -86,10 +86,6 @@ def normalised(g: GraphArrays, sums: FloatArray) -> FloatArray:
     totals = np.add.reduceat(sums, starts, axis=1)
     result: FloatArray = sums / np.repeat(totals, sizes, axis=1)
     return result
-
-
-def _binary_pairs(graph: Graph) -> bool:
-    return graph.plan("binary pairs", lambda g: bool((g.cardinality == 2).all() and (np.diff(g.scope_ptr) == 2).all()))
 
 
 def _by_colour(

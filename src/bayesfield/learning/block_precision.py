@@ -2,7 +2,7 @@
 
 One block for each input, over its weights for all labels, and one for all transitions. What is left out: whatever ties
 different inputs, different positions, or labels and transitions to one another. A block's inverse is the covariance
-*given all other weights*, so that its widths are too narrow where inputs go together (measured in the tests); they say
+*given all other weights*, so that its widths are too narrow where inputs go together; they say
 how well the data pin down an input's own weights, and no more.
 """
 

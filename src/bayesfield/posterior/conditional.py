@@ -17,7 +17,7 @@ from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.model.graphs import Graphs, as_graphs
 from bayesfield.posterior.correction import CorrectionRecord, mean_shift
 from bayesfield.posterior.fitting import Settings, fit_objective
-from bayesfield.posterior.found import Corrected, fit_record, warn_of
+from bayesfield.posterior.found import Corrected, checked_start, fit_record, warn_of
 from bayesfield.posterior.laplace import Posterior
 from bayesfield.posterior.skewness import MOST, marginal_skewness
 from bayesfield.posterior.variational import variational
@@ -62,7 +62,8 @@ def fit_sequences(
     chosen = _one_of(method, ("auto", "newton", "lbfgs"), "method")
     if chosen == "auto":
         chosen = "newton" if objective.form == "dense" and cost.curvature < _DEAR else "lbfgs"
-    first = objective.location if start is None else np.asarray(start, dtype=np.float64)
+    given = checked_start(crf, start)
+    first = objective.location if given is None else given
     minimise = newton if chosen == "newton" else lbfgs
     optimum = minimise(objective, first, tolerance, max_iterations, watch)
     found = _Found(objective, optimum, objective.posterior_precision(optimum.point))

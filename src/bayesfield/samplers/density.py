@@ -30,8 +30,7 @@ def fast_target(objective: Objective, engine: Engine) -> Target | None:
         return None
     graph, design = objective.field.graph, objective.field.design
     exact = isinstance(engine, Exact)
-    binary = bool((graph.arrays.cardinality == 2).all() and (np.diff(graph.arrays.scope_ptr) == 2).all())
-    if not exact and not (isinstance(engine, Bethe) and binary and np.isfinite(design.offset).all()):
+    if not exact and not (isinstance(engine, Bethe) and graph.binary_pairs and np.isfinite(design.offset).all()):
         return None
     full = objective.precision.ndim == 2
     size = len(objective.statistic)

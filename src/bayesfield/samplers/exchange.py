@@ -33,7 +33,7 @@ class Exchange(Options):
 
     @property
     def target(self) -> float:
-        """Measured on the 5×5 grid: the drawn data make moves dearer, so shorter ones than Metropolis' are best."""
+        """That of Metropolis; the drawn data add noise to the ratio, so moves come out shorter. Not tuned further."""
         return 0.234
 
     def run(self, problem: Problem, chains: list[Chain], plan: Plan, watch: Progress) -> Run:

@@ -26,7 +26,7 @@ class Langevin(Options):
     """Unadjusted Langevin steps with a CD-k gradient (LV-CD). Fast, and biased: see the module.
 
     sweeps: k. step: ε, in standard deviations of the problem's Gaussian; 0.45 widens a Gaussian by 2.6 % and forgets
-    in some ten steps.
+    in some twenty steps.
     """
 
     sweeps: int = 1
@@ -48,10 +48,8 @@ class Langevin(Options):
 
     def prepare(self, problem: Problem) -> "_Shared":
         objective = of_field(problem.objective)
-        g = objective.field.graph.arrays
-        binary = bool((g.cardinality == 2).all() and (np.diff(g.scope_ptr) == 2).all())
         finite = bool(np.isfinite(objective.field.design.offset).all())
-        fast = _contrast(objective) if binary and finite and objective.weight else None
+        fast = _contrast(objective) if objective.field.graph.binary_pairs and finite and objective.weight else None
         return _Shared(problem, objective, problem.factor @ problem.factor.T, fast)
 
     def advance(self, shared: "_Shared", chains: list[Chain], draws: int, thin: int) -> tuple[FloatArray, Stats]:

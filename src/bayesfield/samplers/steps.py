@@ -70,5 +70,4 @@ def _warm_up(stepper: Stepper, shared: Any, chains: list[Chain], steps: int, rep
         if stepper.target is not None:
             for chain, accepted in zip(chains, stats["acceptance"][:, 0], strict=True):
                 chain.scale *= float(np.exp(_GAIN / np.sqrt(1 + number) * (accepted - stepper.target)))
-        if number % (_BLOCK // _ROUND) == 0:
-            report(count)
+        report(count)
