@@ -10,6 +10,7 @@ import numpy as np
 from bayesfield.inference import Engine, as_engine
 from bayesfield.learning import Optimum, lbfgs, newton
 from bayesfield.learning.conditional import ChainObjective, chain_objective, graph_objective
+from bayesfield.learning.expectation_propagation import expectation_propagation
 from bayesfield.learning.optimise import Watch
 from bayesfield.learning.precision import Precision
 from bayesfield.model import Normal
@@ -50,25 +51,30 @@ def fit_sequences(
 
     X: a (T, D) array for each sequence, dense or sparse; y: its labels; Z: (T − 1, E) inputs of pairs of neighbours,
     where the model has any. prior: by default Normal(variance=1). method: "newton", "lbfgs", or "auto" by the cost of a
-    curvature. form: "dense" up to some thousands of parameters, "block" beyond: widths of an input's weights given
-    all others (learning.block_precision); "matrix-free" has all correlations, at the price of a conjugate-gradient
-    solve a draw. correction, start, tolerance, max_iterations, rng, watch: as in ``bf.fit``.
+    curvature; "ep" for expectation propagation (learning.expectation_propagation), which has no correction.
+    form: "dense" up to some thousands of parameters, "block" beyond: widths of an input's weights given all others
+    (learning.block_precision); "matrix-free" has all correlations, at the price of a conjugate-gradient solve a draw.
+    correction, start, tolerance, max_iterations, rng, watch: as in ``bf.fit``.
     """
     begun = time.perf_counter()
     data = X if isinstance(X, Sequences) else as_sequences(crf, X, y, Z)
     objective = chain_objective(crf, data, prior or Normal(variance=1.0))
     objective = replace(objective, form=_form(form, crf.n_parameters))
     cost = _cost(objective)
-    chosen = _one_of(method, ("auto", "newton", "lbfgs"), "method")
-    if chosen == "auto":
-        chosen = "newton" if objective.form == "dense" and cost.curvature < _DEAR else "lbfgs"
+    chosen = _one_of(method, ("auto", "newton", "lbfgs", "ep"), "method")
     given = checked_start(crf, start)
     first = objective.location if given is None else given
-    minimise = newton if chosen == "newton" else lbfgs
+    affordable = objective.form == "dense" and cost.curvature < _DEAR
+    minimise = newton if chosen == "newton" or (chosen != "lbfgs" and affordable) else lbfgs
     optimum = minimise(objective, first, tolerance, max_iterations, watch)
-    found = _Found(objective, optimum, objective.posterior_precision(optimum.point))
-    corrected = _correct(found, _kind(correction, cost, objective), np.random.default_rng(rng))
-    record = fit_record(found, corrected, (_EXACT, _EXACT, chosen), len(data), time.perf_counter() - begun)
+    if chosen == "ep":
+        found, corrected = _propagated(objective, optimum)
+    else:
+        chosen = minimise.__name__
+        found = _Found(objective, optimum, objective.posterior_precision(optimum.point))
+        corrected = _correct(found, _kind(correction, cost, objective), np.random.default_rng(rng))
+    response = "ExpectationPropagation()" if chosen == "ep" else _EXACT
+    record = fit_record(found, corrected, (_EXACT, response, chosen), len(data), time.perf_counter() - begun)
     posterior = Posterior(
         crf, corrected.mean, corrected.precision, record, optimum.parameters, skewness=corrected.skewness
     )
@@ -109,6 +115,15 @@ class _Found:
     @property
     def inference(self) -> Status:
         return self.optimum.point.marginals.status
+
+
+def _propagated(objective: ChainObjective, optimum: Optimum) -> tuple["_Found", Corrected]:
+    mean, precision, status = expectation_propagation(objective, optimum.parameters)
+    joined = optimum if not optimum.status.converged else replace(optimum, status=status)
+    reason = "expectation propagation finds mean and width itself"
+    return _Found(objective, joined, precision), Corrected(
+        mean, precision, CorrectionRecord("none", reason=reason), None
+    )
 
 
 @dataclass(frozen=True)
