@@ -14,6 +14,7 @@ from bayesfield.learning import mrf_objective
 from bayesfield.learning.conditional import chain_objective, potentials
 from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.posterior.conditional import fit_sequences
+from bayesfield.samplers.contrasts import Steps, contrast_of
 from bayesfield.samplers.sample import Length, sample_sequences
 
 from tolerances import ALGEBRA
@@ -276,3 +277,32 @@ def test_variational_posterior_of_a_chain_crf_is_near_the_sampled_one():
     assert away.max() < 0.15
     assert (np.abs(fitted.mode - truth["mean"]) / truth["sd"]).max() > 2 * away.max()
     np.testing.assert_allclose(fitted.sd, truth["sd"], rtol=0.15)
+
+
+@pytest.mark.parametrize("kind", ["spins", "indicators"])
+def test_contrastive_gradient_after_many_sweeps_is_the_gradient(kind):
+    """400 gradients after 40 sweeps: their mean within 5 standard errors of the exact one (false alarm below 1e-4)."""
+    crf, data, *_ = crf_problem(kind)
+    objective = chain_objective(crf, data, bf.Normal(variance=0.5))
+    here = 0.5 * np.random.default_rng(3).normal(size=crf.n_parameters)
+    contrast, seed = contrast_of(objective), parallel.chain_seeds(1, 1)
+    slopes, unit = [], np.eye(crf.n_parameters)
+    for _ in range(400):  # a step of size √2 without noise moves by the gradient itself
+        x, kept = here.copy(), np.empty((1, crf.n_parameters))
+        contrast.drift(Steps(unit, np.zeros((1, crf.n_parameters)), np.sqrt(2.0), 40), x, seed, kept)
+        slopes.append(x - here)
+    mean, error = np.mean(slopes, axis=0), np.std(slopes, axis=0) / 20 + 1e-9
+    assert np.abs((mean + objective.at(here).gradient) / error).max() < 5.0
+
+
+def test_langevin_on_a_chain_crf():
+    """LV-CD after many sweeps is near NUTS; after one it is what it is. Small steps, so little widening."""
+    crf, data, *_ = crf_problem("spins")
+    prior = bf.Normal(variance=0.5)
+    truth = sample_sequences(crf, data, prior, length=Length(2000)).summary()
+    langevin = sample_sequences(crf, data, prior, bf.Langevin(sweeps=20, step=0.3), length=Length(3000, thin=10))
+    away = (langevin.summary()["mean"] - truth["mean"]) / truth["sd"]
+    assert np.abs(away).max() < 0.2
+    np.testing.assert_allclose(langevin.summary()["sd"], truth["sd"], rtol=0.15)
+    again = sample_sequences(crf, data, prior, bf.Langevin(sweeps=20, step=0.3), length=Length(3000, thin=10))
+    np.testing.assert_array_equal(langevin.values, again.values)

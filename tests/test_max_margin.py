@@ -57,7 +57,7 @@ def test_reaches_the_optimum_of_the_quadratic_programme(variance):
     assert found.gap <= 1e-3 * found.objective
     assert found.objective - found.gap - 1e-8 <= wanted.fun <= found.objective + 1e-8
     # ½|λ|²/σ² makes the objective strongly convex, so a small gap leaves little room for the parameters
-    assert np.linalg.norm(found.parameters - wanted.x[:F]) <= np.sqrt(2 * variance * found.gap) + 1e-4
+    assert np.linalg.norm(found.mode - wanted.x[:F]) <= np.sqrt(2 * variance * found.gap) + 1e-4
 
 
 def test_the_gap_bounds_the_distance_and_the_budget_is_told():

@@ -10,11 +10,12 @@ from bayesfield.formats.crfsuite import attributes, inputs_of, vocabulary
 from bayesfield.inference.chain import best_labellings
 from bayesfield.kernels.chain import ChainArrays
 from bayesfield.learning.conditional import potentials
+from bayesfield.learning.max_margin import max_margin
 from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.posterior import Posterior
 from bayesfield.posterior.conditional import fit_sequences
 from bayesfield.prediction import predict_sequences
-from bayesfield.prediction.quadratic import local_quadratics, quadratic_labels
+from bayesfield.prediction.chain_quadratic import local_quadratics, quadratic_labels
 from bayesfield.prediction.supergraph import hard_tie_labels, supergraph_labels
 
 from tolerances import ALGEBRA
@@ -97,16 +98,22 @@ def copies(fitted, count=4):
     return ChainArrays(data.ptr, data.which), [n for n, _ in drawn], [e for _, e in drawn], data, posterior, crf
 
 
+def tied(chains, nodes, edges):
+    """As the super-graph takes them: pairs of neighbours, and a table for each."""
+    t = np.array([t for a, b in itertools.pairwise(chains.ptr) for t in range(a, b - 1)])
+    return np.stack([t, t + 1], axis=1), nodes, [edge[chains.which[t]] for edge in edges]
+
+
 def test_supergraph_with_hard_ties_is_the_labelling_at_the_mean(fitted):
     """By enumerating the hubs: the maximum over tied copies is that of the mean potentials and mean parameters."""
     chains, nodes, edges, data, posterior, crf = copies(fitted)
     hubs = [np.array(h) for h in itertools.product(range(3), repeat=5)]
     score = [sum(labelling_score(chains, n, e, h) for n, e in zip(nodes, edges, strict=True)) for h in hubs]
     best = hubs[int(np.argmax(score))]
-    np.testing.assert_array_equal(hard_tie_labels(chains, nodes, edges), best)
+    np.testing.assert_array_equal(hard_tie_labels(*tied(chains, nodes, edges), bf.Exact()), best)
     at_mean = potentials(crf, data, 2.0 * posterior.sample(4, 0).mean(axis=0))
     np.testing.assert_array_equal(best_labellings(chains, *at_mean)[0][0], best)
-    found, status = supergraph_labels(chains, nodes, edges, np.inf)
+    found, status = supergraph_labels(*tied(chains, nodes, edges), np.inf)
     assert status.converged  # on this field loopy max-product finds it, too
     np.testing.assert_array_equal(found, best)
 
@@ -117,7 +124,7 @@ def test_supergraph_with_soft_ties(fitted, tie):
     chains, nodes, edges, *_ = copies(fitted)
     hubs = [np.array(h) for h in itertools.product(range(3), repeat=5)]
     scores = np.array([tied_score(chains, nodes, edges, tie, h) for h in hubs])
-    found, status = supergraph_labels(chains, nodes, edges, tie)
+    found, status = supergraph_labels(*tied(chains, nodes, edges), tie)
     assert tied_score(chains, nodes, edges, tie, found) >= np.sort(scores)[-3] - 1e-9
     assert status.iterations > 0
 
@@ -209,6 +216,17 @@ def test_bad_requests_are_refused(fitted):
         predict_sequences(crf, posterior, data, "best")
     with pytest.raises(bf.InvalidInput, match="above zero"):
         predict_sequences(crf, posterior, data, draws=0)
+
+
+def test_max_margin_weights_plug_in(fitted):
+    crf, _, data = fitted
+    point = max_margin(crf, as_sequences(crf, [np.eye(4)], [list("abca")]))
+    found = predict_sequences(crf, point, data, "map")
+    for s in range(len(data)):
+        every, p = distribution(crf, data, point.mode, s)
+        np.testing.assert_array_equal(found.labels[data.ptr[s] : data.ptr[s + 1]], every[p.argmax()])
+    with pytest.raises(bf.InvalidInput, match="a point, with no posterior"):
+        predict_sequences(crf, point, data, "vote")
 
 
 def test_items_of_crfsuite():

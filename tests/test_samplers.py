@@ -13,8 +13,9 @@ from bayesfield.graph import counts
 from bayesfield.kernels.gibbs import sweep_chains
 from bayesfield.kernels.langevin import contrast
 from bayesfield.learning import mrf_objective
-from bayesfield.samplers import langevin, metropolis, nuts
+from bayesfield.samplers import metropolis, nuts
 from bayesfield.samplers.contract import Problem
+from bayesfield.samplers.contrasts import contrast_of
 
 PRIOR = bf.Normal(variance=0.25)
 EXACT = {  # enough steps between draws that a test of some seconds has effective sizes in the thousands
@@ -168,7 +169,7 @@ def test_single_precision_contrast_has_the_gradient_of_the_general_one():
     field, X = problem(3, 150)
     objective = mrf_objective(field, X, PRIOR, bf.Exact())
     here = 0.4 * np.random.default_rng(0).normal(size=21)
-    fast, seeds = langevin._contrast(objective), parallel.chain_seeds(1, 64)
+    fast, seeds = contrast_of(objective).known, parallel.chain_seeds(1, 64)
     design, slopes = objective.field.design, np.empty((2, 2000, 21))
     many = parallel.chain_seeds(2, len(X))
     for k in range(2000):

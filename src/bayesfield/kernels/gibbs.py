@@ -11,7 +11,7 @@ from bayesfield.types import FloatArray, GraphArrays, IntArray
 
 
 @jit
-def _uniform(seed: np.ndarray) -> float:
+def uniform(seed: np.ndarray) -> float:
     """A number in [0, 1) from two words of state."""
     s0, s1 = seed[0], seed[1]
     result = s0 + s1
@@ -84,7 +84,7 @@ def sweep_chains(
             for i in range(n):
                 K = g.cardinality[i]
                 _conditional(g, theta, i, x, entry, p)
-                left = _uniform(seeds[c])
+                left = uniform(seeds[c])
                 s = 0
                 while s < K - 1 and left >= p[s]:
                     left -= p[s]

@@ -6,7 +6,7 @@ Inputs times weights and back are sparse products; the design matrix (inputs ⊗
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -24,7 +24,7 @@ from bayesfield.model import Normal
 from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.model.graphs import Graphs
 from bayesfield.response import Response
-from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput, Marginals
+from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Marginals
 
 _PARTS = 8  # of the positions: fixed, so that sums come out the same on any number of cores
 _NUMBERS = 20_000_000  # in the directions that are carried at a time
@@ -130,10 +130,8 @@ def chain_objective(crf: CRF, data: Sequences, prior: Normal) -> ChainObjective:
     taken = np.zeros((P, K))
     taken[np.arange(P), data.labels] = 1.0
     pairs = np.zeros((len(data.edge_rows), K, K))
-    first = np.ones(P, dtype=bool)
-    first[data.ptr[1:][np.diff(data.ptr) > 0] - 1] = False  # the last position of a sequence begins no pair
-    t = np.flatnonzero(first)
-    np.add.at(pairs, (data.which[t], data.labels[t], data.labels[t + 1]) if len(t) else ([], [], []), 1.0)
+    t = pair_starts(data)
+    np.add.at(pairs, (data.which[t], data.labels[t], data.labels[t + 1]), 1.0)
     return ChainObjective(
         statistic=expectations(crf, data, taken, pairs),
         offset=0.0,
@@ -167,25 +165,41 @@ def graph_objective(crf: CRF, data: Graphs, prior: Normal, engine: Engine) -> Fi
     )
 
 
-def compiled_graphs(crf: CRF, data: Graphs) -> CompiledField:
-    """The union of the graphs, and A = inputs ⊗ tables. Edges that are given twice share a table and add up."""
-    K, H = len(crf.labels), len(crf.edge_tables)
+class PairInputs(NamedTuple):
+    """Every pair of nodes that edges join, once: pairs (m, 2) ascending; inputs of its edges, summed, (m, E): of those
+    that are given along, and of those against, whose tables are transposed."""
+
+    pairs: IntArray
+    along: FloatArray
+    against: FloatArray
+
+
+def pair_inputs(data: Graphs) -> PairInputs:
+    """Edges that are given twice share a table and add up."""
     turned = data.edges[:, 0] > data.edges[:, 1]
     pairs, table = np.unique(np.sort(data.edges, axis=1), axis=0, return_inverse=True)
-    table = table.reshape(-1)
+    parts = [np.zeros((len(pairs), data.edge_inputs.shape[1])) for _ in range(2)]
+    for part, some in zip(parts, (~turned, turned), strict=True):
+        np.add.at(part, table.reshape(-1)[some], data.edge_inputs[some])
+    return PairInputs(pairs, *parts)
+
+
+def compiled_graphs(crf: CRF, data: Graphs) -> CompiledField:
+    """The union of the graphs, and A = inputs ⊗ tables."""
+    K, H, found = len(crf.labels), len(crf.edge_tables), pair_inputs(data)
     node = sparse.kron(data.inputs, crf.node_tables.T)
-    parts = [sparse.csr_array((len(pairs) * K * K, len(crf.edge_inputs) * H))]
-    for some, tables in ((~turned, crf.edge_tables), (turned, crf.edge_tables.transpose(0, 2, 1))):
-        if some.any():
-            rows = sparse.csr_array(
-                (np.ones(some.sum()), (table[some], np.arange(some.sum()))), shape=(len(pairs), int(some.sum()))
-            )
-            z = rows @ sparse.csr_array(data.edge_inputs[some])
-            parts.append(sparse.csr_array(sparse.kron(z, tables.reshape(H, -1).T)))
-    matrix = sparse.csr_array(sparse.block_diag([node, sum(parts[1:], parts[0])]))
+    edge = sparse.kron(sparse.csr_array(found.along), crf.edge_tables.reshape(H, -1).T)
+    if found.against.any():
+        turned = crf.edge_tables.transpose(0, 2, 1).reshape(H, -1)
+        edge = edge + sparse.kron(sparse.csr_array(found.against), turned.T)
+    matrix = sparse.csr_array(sparse.block_diag([node, edge]))
     design = Design(matrix, sparse.csr_array(matrix.T), np.zeros(matrix.shape[0]))
-    graph = pair_graph(np.full(data.nodes, K), pairs)
-    return CompiledField(graph, design, np.empty(0, dtype=np.int64))
+    return CompiledField(pair_graph(np.full(data.nodes, K), found.pairs), design, np.empty(0, dtype=np.int64))
+
+
+def pair_starts(data: Sequences) -> IntArray:
+    """The positions that have a next one in their sequence."""
+    return np.flatnonzero(np.isin(np.arange(data.positions) + 1, data.ptr, invert=True))
 
 
 def potentials(crf: CRF, data: Sequences, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -223,7 +237,7 @@ def pair_covariance(crf: CRF, data: Sequences, found: ChainMarginals) -> FloatAr
     size = len(crf.edge_inputs) * len(T)
     whole = np.einsum("qe,qf,qgh->egfh", data.edge_rows, data.edge_rows, inside, optimize=True)
     total: FloatArray = np.array(whole).reshape(size, size)
-    pairs = np.flatnonzero(np.isin(np.arange(data.positions) + 1, data.ptr, invert=True))
+    pairs = pair_starts(data)
     for first, last in parallel.spans([*range(0, len(pairs), _SLAB), len(pairs)]):
         t = pairs[first:last]
         joint = m.a[t][:, :, None] * m.M[data.which[t]] * m.v[t + 1][:, None, :]

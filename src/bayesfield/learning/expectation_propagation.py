@@ -20,10 +20,10 @@ from scipy import linalg
 from bayesfield import memory
 from bayesfield.inference.chain import chain_marginals
 from bayesfield.kernels.chain import ChainArrays
-from bayesfield.learning.conditional import ChainObjective, potentials
+from bayesfield.learning.conditional import ChainObjective, pair_starts, potentials
 from bayesfield.learning.precision import DensePrecision
 from bayesfield.response.base import require_dense
-from bayesfield.types import Cost, FloatArray, IntArray, Outcome, Status
+from bayesfield.types import Cost, FloatArray, Outcome, Status
 
 _DAMPING = 0.5
 _TOLERANCE = 1e-6  # of the mean, in standard deviations
@@ -71,7 +71,7 @@ class _Passes:
         self._objective, crf, data = objective, objective.crf, objective.data
         require_dense(crf.n_parameters, "expectation propagation", 'Take method="newton" or "lbfgs".')
         K, P = len(crf.labels), data.positions
-        self._pairs: IntArray = np.flatnonzero(np.isin(np.arange(P) + 1, data.ptr, invert=True))
+        self._pairs = pair_starts(data)
         numbers = 8 * (len(self._pairs) * K**4 + P * len(crf.inputs))
         memory.require(
             Cost(float(numbers), 8.0 * numbers, f"a {K**2}×{K**2} site for each of {len(self._pairs):,} pairs"),

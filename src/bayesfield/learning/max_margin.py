@@ -22,9 +22,9 @@ from bayesfield.types import FloatArray, InvalidInput, Outcome, Status
 
 @dataclass(frozen=True, eq=False)
 class MaxMargin:
-    """parameters: (F,). objective: its value there; gap: how far that may be above the minimum."""
+    """mode: (F,) the weights. objective: its value there; gap: how far that may be above the minimum."""
 
-    parameters: FloatArray
+    mode: FloatArray
     objective: float
     gap: float
     status: Status

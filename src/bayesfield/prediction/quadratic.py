@@ -8,40 +8,36 @@ In the indicators s of an input's own labels and pairs of labels, f = Φᵀs, so
 
     G(y) = θᵀs + ½ (s − b)ᵀ M (s − b),      M = Φ (P + ΦᵀSΦ)⁻¹ Φᵀ = M₀ (I + S M₀)⁻¹,      b = E[s]:
 
-nothing larger than a sequence's own labels. M couples all positions. ``distance`` keeps couplings of labels up to so
-many positions apart, each about its mean; terms of a pair's own feature with itself and its two labels are kept too,
-others of pairs are not. With distance 1 all that is kept lies on the chain, where Viterbi's algorithm is exact. Without
-a distance all of G counts, and its maximum is searched: from the best labellings of the chain, one label changed at a
-time.
+nothing larger than an instance's own labels. M couples all positions. ``distance`` keeps couplings of labels up to so
+many edges apart, each about its mean; terms of a pair's own feature with itself and its two labels are kept too, others
+of pairs are not. With distance 1 all that is kept lies on the field's own graph, where an exact engine is exact.
+Without a distance all of G counts, and its maximum is searched: from the best of what lies on the graph, one label
+changed at a time.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, sparse
 
 from bayesfield.graph import pair_graph
-from bayesfield.inference import Bethe, Exact
-from bayesfield.inference.chain import ChainMarginals, best_labellings, chain_marginals, chain_tangent
-from bayesfield.kernels.chain import ChainArrays
-from bayesfield.learning.conditional import potentials
-from bayesfield.model.conditional import CRF, Sequences
-from bayesfield.posterior import Posterior
+from bayesfield.inference import Bethe, Engine, Exact
 from bayesfield.types import FloatArray, IntArray
 
-_CANDIDATES = 20  # labellings of the chain from which the full maximum is searched
 _ROUNDS = 50  # of changing each label in turn
-_EXACT_ENTRIES = 2e6  # size of junction trees for distances above 1; beyond it, loopy max-product
+_EXACT_ENTRIES = 2e6  # size of junction trees; beyond it, loopy max-product
 
 
 @dataclass(frozen=True, eq=False)
 class LocalQuadratic:
-    """G of one sequence of T positions and K labels.
+    """G of one instance with T positions, m pairs of neighbours and K labels.
 
-    node (T, K) and edge (T − 1, K, K): θ. which: (T − 1,) edge table of each pair. M: over the T·K indicators of
-    labels, then those of pairs by edge table, Q·K². b: E[s] of labels (T, K); b_pair: of each pair (T − 1, K, K).
+    pairs: (m, 2), ascending. node (T, K) and edge (m, K, K): θ. which: (m,) distinct features of each pair. M: over the
+    T·K indicators of labels, then those of pairs by distinct features, Q·K². b (T, K) and b_pair (m, K, K): E[s].
     """
 
+    pairs: IntArray
     node: FloatArray
     edge: FloatArray
     which: IntArray
@@ -56,14 +52,16 @@ class LocalQuadratic:
 
     def score(self, labels: IntArray) -> float:
         """θᵀs."""
-        t = np.arange(len(labels))
-        return float(self.node[t, labels].sum() + self.edge[t[:-1], labels[:-1], labels[1:]].sum())
+        first, second = labels[self.pairs.T]
+        of_pairs = self.edge[np.arange(len(self.pairs)), first, second]
+        return float(self.node[np.arange(len(labels)), labels].sum() + of_pairs.sum())
 
     def indicators(self, labels: IntArray) -> FloatArray:
         T, K = self.node.shape
         s = np.zeros(len(self.M))
         s[np.arange(T) * K + labels] = 1.0
-        np.add.at(s, T * K + (self.which * K + labels[:-1]) * K + labels[1:], 1.0)
+        first, second = labels[self.pairs.T]
+        np.add.at(s, T * K + (self.which * K + first) * K + second, 1.0)
         return s
 
     def _mean(self) -> FloatArray:
@@ -83,97 +81,48 @@ class LocalQuadratic:
         result: FloatArray = self.node[t] + 0.5 * np.diag(self.coupling(t, t))
         return result
 
-    def pair(self, t: int) -> FloatArray:
-        """Of the labels of t and t+1: θ, their coupling, and the pair's feature with itself and with them, (K, K)."""
+    def pair(self, k: int) -> FloatArray:
+        """Of the labels of pair k: θ, their coupling, and the pair's feature with itself and with them, (K, K)."""
         T, K = self.node.shape
-        first = T * K + self.which[t] * K * K
-        of_pair, mean = slice(first, first + K * K), self.b_pair[t].ravel()
-        total = self.edge[t] + self.coupling(t, t + 1)
+        first = T * K + self.which[k] * K * K
+        of_pair, mean = slice(first, first + K * K), self.b_pair[k].ravel()
+        total = self.edge[k] + self.coupling(*self.pairs[k])
         total = total + 0.5 * np.diag(_centred(self.M[of_pair, of_pair], mean, mean)).reshape(K, K)
-        for end, u in enumerate((t, t + 1)):
+        for end, u in enumerate(self.pairs[k]):
             mixed = _centred(self.M[u * K : (u + 1) * K, of_pair], self.b[u], mean).reshape(K, K, K)
             total = total + np.einsum("iij->ij" if end == 0 else "jij->ij", mixed)
         return np.asarray(total)
 
 
-def local_quadratics(crf: CRF, posterior: Posterior, data: Sequences) -> list[LocalQuadratic]:
-    """G of every sequence, about the posterior's mean."""
-    node, edge = potentials(crf, data, posterior.mean)
-    return [_local(crf, posterior, data, node[own], edge, own) for own in map(slice, data.ptr[:-1], data.ptr[1:])]
-
-
-def quadratic_labels(crf: CRF, posterior: Posterior, data: Sequences, distance: int | None = 1) -> IntArray:
-    """The labels that maximise G, (P,)."""
-    parts = [_best(q, distance) for q in local_quadratics(crf, posterior, data)]
-    return np.concatenate([np.empty(0, dtype=np.int64), *parts])
-
-
-def _local(
-    crf: CRF, posterior: Posterior, data: Sequences, node: FloatArray, edge: FloatArray, own: slice
-) -> LocalQuadratic:
-    T, K = node.shape
-    used, which = np.unique(data.which[own][: max(T - 1, 0)], return_inverse=True)
-    which = which.reshape(-1).astype(np.int64)
-    tables = edge[used] if len(used) else np.zeros((1, K, K))
-    chains = ChainArrays(np.array([0, T]), np.concatenate([which, [0]])[:T])
-    found = chain_marginals(chains, node, tables)
-    features = _features(crf, data, own, used)
-    M0 = features @ posterior.form.solve(features.T)
-    M = linalg.solve(np.eye(len(M0)) + M0 @ _covariance(chains, found, len(used)), M0) if len(M0) else M0
-    m = found.messages
-    pairs = m.a[:-1, :, None] * m.M[which] * m.v[1:, None, :] if T > 1 else np.zeros((0, K, K))
-    return LocalQuadratic(node, tables[which], which, (M + M.T) / 2, found.marginal, pairs)
-
-
-def _features(crf: CRF, data: Sequences, own: slice, tables: IntArray) -> FloatArray:
-    """Φ: features of every indicator, (T·K + Q·K², F)."""
-    x, z, K = data.inputs[own].toarray(), data.edge_rows[tables], len(crf.labels)
-    out = np.zeros((len(x) * K + len(z) * K * K, crf.n_parameters))
-    node, edge = out[: len(x) * K, : crf.n_state], out[len(x) * K :, crf.n_state :]
-    node[:] = np.einsum("td,gk->tkdg", x, crf.node_tables).reshape(node.shape)
-    edge[:] = np.einsum("qe,hij->qijeh", z, crf.edge_tables).reshape(edge.shape)
-    return out
-
-
-def _covariance(chains: ChainArrays, found: ChainMarginals, tables: int) -> FloatArray:
-    """S = Cov[s] of one sequence: derivatives along every indicator. tables: Q, 0 where there is no pair."""
-    (T, K), Q = found.marginal.shape, len(found.transitions)
-    size = T * K + tables * K * K
-    unit, edge = np.eye(size), np.zeros((Q, K, K, size))
-    edge[:tables] = unit[T * K :].reshape(tables, K, K, size)
-    moved, pairs = chain_tangent(chains, found, unit[: T * K].reshape(T, K, size), edge)
-    return np.concatenate([moved.reshape(T * K, size), pairs[:tables].reshape(size - T * K, size)])
-
-
-def _centred(block: FloatArray, left: FloatArray, right: FloatArray) -> FloatArray:
-    """(e_i − left)ᵀ block (e_j − right) for all i, j."""
-    result: FloatArray = block - (block @ right)[:, None] - (left @ block)[None, :] + float(left @ block @ right)
+def coupled(features: FloatArray, spread: FloatArray, covariance: FloatArray) -> FloatArray:
+    """M, from Φ, S and P⁻¹Φᵀ."""
+    M0 = features @ covariance
+    M = linalg.solve(np.eye(len(M0)) + M0 @ spread, M0) if len(M0) else M0
+    result: FloatArray = (M + M.T) / 2
     return result
 
 
-# --- maximisation ---------------------------------------------------------------------------------------------------
-
-
-def _best(q: LocalQuadratic, distance: int | None) -> IntArray:
-    T = len(q.node)
+def within(q: LocalQuadratic, distance: int, engine: Engine | None = None) -> IntArray:
+    """The best labelling by what is kept; exactly, if a junction tree is small or the engine exact."""
+    T, K = q.node.shape
     if T == 0:
         return np.empty(0, dtype=np.int64)
-    node = np.array([q.own(t) for t in range(T)])
-    pairs = np.array([q.pair(t) for t in range(T - 1)]).reshape(T - 1, *2 * [node.shape[1]])
-    chains = ChainArrays(np.array([0, T]), np.minimum(np.arange(T), max(T - 2, 0)))
-    tables = pairs if T > 1 else np.zeros((1, *2 * [node.shape[1]]))
-    if distance is None:
-        labels, scores = best_labellings(chains, node, tables, _CANDIDATES)
-        tried = [_climbed(q, labels[r]) for r in range(_CANDIDATES) if scores[0, r] > -np.inf]
-        return max(tried, key=q.value)
-    if distance > 1 and T > 2:
-        return _within(q, node, pairs, distance)
-    first: IntArray = best_labellings(chains, node, tables)[0][0]
-    return first
+    far = _apart(q.pairs, T, distance)
+    tables = [*(q.pair(k) for k in range(len(q.pairs))), *(q.coupling(t, u) for t, u in far)]
+    graph = pair_graph(np.full(T, K), np.concatenate([q.pairs.reshape(-1, 2), far]))
+    theta = np.concatenate([*(q.own(t) for t in range(T)), *(table.ravel() for table in tables)])
+    if engine is None:
+        exact = Exact()
+        engine = exact if exact.preview(graph).entries <= _EXACT_ENTRIES else Bethe(damping=0.3)
+    return engine.maximise(graph, theta)[0]
+
+
+def climbed(q: LocalQuadratic, starts: Iterable[IntArray]) -> IntArray:
+    """The best of all G that is found from these labellings, changing one label at a time."""
+    return max((_climbed(q, start) for start in starts), key=q.value)
 
 
 def _climbed(q: LocalQuadratic, labels: IntArray) -> IntArray:
-    """One label changed at a time, as long as G grows."""
     here, value = labels.copy(), q.value(labels)
     for _ in range(_ROUNDS):
         before = value
@@ -188,14 +137,18 @@ def _climbed(q: LocalQuadratic, labels: IntArray) -> IntArray:
     return here
 
 
-def _within(q: LocalQuadratic, node: FloatArray, pairs: FloatArray, distance: int) -> IntArray:
-    """Couplings up to a distance make a band: a junction tree if it is small, else loopy max-product."""
-    T, K = node.shape
-    far = [(t, u) for t in range(T) for u in range(t + 2, min(t + distance, T - 1) + 1)]
-    near = [(t, t + 1) for t in range(T - 1)]
-    tables = [*pairs, *(q.coupling(t, u) for t, u in far)]
-    graph = pair_graph(np.full(T, K), np.array(near + far))
-    theta = np.concatenate([node.ravel(), *(table.ravel() for table in tables)])
-    exact = Exact()
-    engine = exact if exact.preview(graph).entries <= _EXACT_ENTRIES else Bethe(damping=0.3)
-    return engine.maximise(graph, theta)[0]
+def _apart(pairs: IntArray, nodes: int, distance: int) -> IntArray:
+    """Pairs of nodes, ascending, from 2 to ``distance`` edges apart."""
+    if distance < 2 or not len(pairs):
+        return np.empty((0, 2), dtype=np.int64)
+    ones = np.ones(2 * len(pairs))
+    adjacent = sparse.csr_array((ones, np.concatenate([pairs, pairs[:, ::-1]]).T), shape=(nodes, nodes))
+    steps = sparse.csgraph.shortest_path(adjacent, unweighted=True)
+    first, second = np.nonzero(np.triu((steps >= 2) & (steps <= distance)))
+    return np.stack([first, second], axis=1).astype(np.int64)
+
+
+def _centred(block: FloatArray, left: FloatArray, right: FloatArray) -> FloatArray:
+    """(e_i − left)ᵀ block (e_j − right) for all i, j."""
+    result: FloatArray = block - (block @ right)[:, None] - (left @ block)[None, :] + float(left @ block @ right)
+    return result

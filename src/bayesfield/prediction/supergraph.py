@@ -10,48 +10,43 @@ at the *mean* of the drawn parameters. Loopy max-product need not find that maxi
 import numpy as np
 
 from bayesfield.graph import Graph, pair_graph
-from bayesfield.inference import Bethe
-from bayesfield.inference.chain import best_labellings
-from bayesfield.kernels.chain import ChainArrays
+from bayesfield.inference import Bethe, Engine
 from bayesfield.types import FloatArray, IntArray, InvalidInput, Status
 
 _ENGINE = Bethe(damping=0.3, max_sweeps=300)
 
 
 def supergraph_labels(
-    chains: ChainArrays, nodes: list[FloatArray], edges: list[FloatArray], tie: float, engine: Bethe = _ENGINE
+    pairs: IntArray, nodes: list[FloatArray], tables: list[FloatArray], tie: float, engine: Engine = _ENGINE
 ) -> tuple[IntArray, Status]:
-    """Labels of the hubs by max-product, (P,). nodes, edges: potentials of each copy. tie: strength; ∞ for hard."""
+    """Labels of the hubs by max-product, (P,).
+
+    pairs: (m, 2) neighbours, ascending. nodes (P, K) and tables (m, K, K): potentials of each copy. tie: strength; ∞
+    for hard.
+    """
     if not tie > 0.0:
         raise InvalidInput(f"the tie's strength is above zero, or infinite; got {tie}")
-    graph, theta = _tied_copies(chains, nodes, edges, tie)
+    graph, theta = _tied_copies(pairs, nodes, tables, tie)
     states, status = engine.maximise(graph, theta)
     return states[: len(nodes[0])], status
 
 
-def hard_tie_labels(chains: ChainArrays, nodes: list[FloatArray], edges: list[FloatArray]) -> IntArray:
-    """The true maximum with hard ties: the best labelling at the mean of the copies' potentials."""
-    labels: IntArray = best_labellings(chains, np.mean(nodes, axis=0), np.mean(edges, axis=0))[0][0]
-    return labels
+def hard_tie_labels(pairs: IntArray, nodes: list[FloatArray], tables: list[FloatArray], engine: Engine) -> IntArray:
+    """The true maximum with hard ties, if the engine is exact: the best labelling at the copies' mean potentials."""
+    P, K = nodes[0].shape
+    theta = np.concatenate([np.mean(nodes, axis=0).ravel(), np.mean(tables, axis=0).ravel()])
+    return engine.maximise(pair_graph(np.full(P, K), pairs), theta)[0]
 
 
 def _tied_copies(
-    chains: ChainArrays, nodes: list[FloatArray], edges: list[FloatArray], tie: float
+    pairs: IntArray, nodes: list[FloatArray], tables: list[FloatArray], tie: float
 ) -> tuple[Graph, FloatArray]:
-    """Variables: the hubs, then the positions of each copy. Factors: ties first, then the copies' own edges."""
+    """Variables: the hubs, then the positions of each copy. Factors: ties first, then the copies' own."""
     P, K = nodes[0].shape
-    hub = np.arange(P)
-    goes_on = np.ones(P, dtype=bool)
-    goes_on[chains.ptr[1:][np.diff(chains.ptr) > 0] - 1] = False
-    t = np.flatnonzero(goes_on)
-    pairs, tables = [], []
+    hub, copies = np.arange(P), range(1, len(nodes) + 1)
     agree = np.where(np.eye(K, dtype=bool), 0.0, -tie)
-    for s in range(1, len(nodes) + 1):
-        pairs.append(np.stack([hub, s * P + hub], axis=1))
-        tables.append(np.broadcast_to(agree, (P, K, K)))
-    for s, edge in enumerate(edges, start=1):
-        pairs.append(np.stack([s * P + t, s * P + t + 1], axis=1))
-        tables.append(edge[chains.which[t]])
-    graph = pair_graph(np.full(P * (len(nodes) + 1), K), np.concatenate(pairs))
-    flat = [np.zeros(P * K), *(node.ravel() for node in nodes), *(table.ravel() for table in tables)]
-    return graph, np.concatenate(flat)
+    joined = [np.stack([hub, s * P + hub], axis=1) for s in copies] + [s * P + pairs for s in copies]
+    graph = pair_graph(np.full(P * (len(nodes) + 1), K), np.concatenate(joined))
+    ties = np.broadcast_to(agree, (len(nodes) * P, K, K))
+    parts = [np.zeros(P * K), *(node.ravel() for node in nodes), ties.ravel(), *(table.ravel() for table in tables)]
+    return graph, np.concatenate(parts)

@@ -20,7 +20,9 @@ def with_engine(objective: Objective, engine: Engine) -> Objective:
 def of_field(objective: Objective) -> FieldObjective:
     """For samplers that move the field's own states."""
     if not isinstance(objective, FieldObjective):
-        raise InvalidInput("this sampler needs a random field; for chains of labels take bf.NUTS() or bf.Metropolis()")
+        raise InvalidInput(
+            "this sampler needs a random field; for chains of labels take bf.NUTS(), bf.Metropolis() or bf.Langevin()"
+        )
     return objective
 
 

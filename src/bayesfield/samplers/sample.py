@@ -17,6 +17,7 @@ from bayesfield.posterior.conditional import fit_sequences
 from bayesfield.response.base import require_dense
 from bayesfield.samplers.contract import Plan, Problem, Progress, Sampler, new_chains
 from bayesfield.samplers.draws import Draws
+from bayesfield.samplers.langevin import Langevin
 from bayesfield.samplers.metropolis import Metropolis
 from bayesfield.samplers.nuts import NUTS
 from bayesfield.types import InvalidInput
@@ -64,10 +65,12 @@ def sample_sequences(
     resume: Draws | None = None,
     watch: Progress | None = None,
 ) -> Draws:
-    """The same for a chain CRF and labelled sequences: NUTS or Metropolis, with exact values and gradients."""
+    """The same for a chain CRF and labelled sequences: NUTS and Metropolis with exact log Z, or Langevin."""
     chosen = NUTS() if sampler is None else sampler
-    if not isinstance(chosen, NUTS | Metropolis):
-        raise InvalidInput(f"chains of labels are sampled by bf.NUTS() or bf.Metropolis(); got {chosen!r}")
+    if not isinstance(chosen, NUTS | Metropolis | Langevin):
+        raise InvalidInput(
+            f"chains of labels are sampled by bf.NUTS(), bf.Metropolis() or bf.Langevin(); got {chosen!r}"
+        )
     given = prior or Normal(variance=1.0)
     objective = chain_objective(crf, data, given)
     if shape is None:

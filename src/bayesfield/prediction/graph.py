@@ -1,0 +1,147 @@
+"""Labels of new graphs by a CRF's posterior, by any engine. Each graph by itself."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from bayesfield import parallel
+from bayesfield.graph import CompiledField, Design
+from bayesfield.inference import Engine, as_engine
+from bayesfield.learning.conditional import compiled_graphs, pair_inputs
+from bayesfield.learning.max_margin import MaxMargin
+from bayesfield.model.conditional import CRF
+from bayesfield.model.graphs import Graphs
+from bayesfield.posterior import Posterior
+from bayesfield.prediction.quadratic import LocalQuadratic, climbed, coupled, within
+from bayesfield.prediction.supergraph import supergraph_labels
+from bayesfield.prediction.tally import Prediction, Tally, checked, joined, plugged_in
+from bayesfield.types import FloatArray, IntArray, Status
+
+
+def predict_graphs(
+    crf: CRF,
+    posterior: Posterior | MaxMargin,
+    data: Graphs,
+    method: str = "marginal",
+    draws: int = 100,
+    rng: np.random.Generator | int | None = 0,
+    tie: float = float("inf"),
+    distance: int | None = 1,
+    engine: Engine | str | None = None,
+) -> Prediction:
+    """Labels of all nodes. engine: for marginals and best labellings; the rest as in ``predict_sequences``."""
+    posterior = checked(posterior, method, draws)
+    points = posterior.mode[None] if method == "map" else posterior.sample(draws, rng)
+    request = _Request(crf, posterior, method, tie, distance, as_engine(engine))
+    spans = parallel.spans(data.ptr.tolist())
+    return joined((_predicted(request, _one(data, a, b), points) for a, b in spans), len(crf.labels))
+
+
+class _Request(NamedTuple):
+    crf: CRF
+    posterior: Posterior
+    method: str
+    tie: float
+    distance: int | None
+    engine: Engine
+
+
+class _Answer(NamedTuple):
+    """At one draw: potentials, marginals (n, K), the best labelling, its probability, and how inference ended."""
+
+    node: FloatArray
+    tables: FloatArray
+    marginal: FloatArray
+    labels: IntArray
+    weight: float
+    status: Status
+
+
+def _predicted(request: _Request, data: Graphs, points: FloatArray) -> Prediction:
+    crf, method = request.crf, request.method
+    field, tally = compiled_graphs(crf, data), Tally(data.nodes, len(crf.labels))
+    answers = [_at(request, field, data.nodes, parameters) for parameters in points]
+    status = next((a.status for a in answers if not a.status.converged), answers[-1].status)
+    if method == "map":
+        return plugged_in(answers[0].labels, answers[0].marginal, status)
+    for answer in answers:
+        tally.add(answer.marginal, answer.labels, np.full(data.nodes, answer.weight))
+    if method == "quadratic":
+        return tally.prediction(method, _quadratic_labels(request, data, answers), status)
+    if method != "supergraph":
+        return tally.prediction(method, status=status)
+    pairs = field.graph.arrays.scope.reshape(-1, 2)
+    labels, ended = supergraph_labels(pairs, [a.node for a in answers], [a.tables for a in answers], request.tie)
+    return tally.prediction(method, labels, ended if status.converged else status)
+
+
+def _at(request: _Request, field: CompiledField, nodes: int, parameters: FloatArray) -> _Answer:
+    theta, K = field.design.potentials(parameters), len(request.crf.labels)
+    found = request.engine.infer(field.graph, theta)
+    labels, _ = request.engine.maximise(field.graph, theta)
+    (node, tables), (marginal, _) = _split(theta, nodes, K), _split(found.tables, nodes, K)
+    first, second = labels[field.graph.arrays.scope.reshape(-1, 2).T]
+    score = node[np.arange(nodes), labels].sum() + tables[np.arange(len(tables)), first, second].sum()
+    weight = float(np.exp(min(score - found.log_z, 0.0)))  # an approximate log Z may be below the best score
+    return _Answer(node, tables, marginal, labels, weight, found.status)
+
+
+def graph_quadratic(crf: CRF, posterior: Posterior, data: Graphs, engine: Engine) -> LocalQuadratic:
+    """G of one graph, about the posterior's mean: E[s] and Cov[s] by the engine."""
+    field, inputs, K = compiled_graphs(crf, data), pair_inputs(data), len(crf.labels)
+    theta = field.design.potentials(posterior.mean)
+    found = engine.infer(field.graph, theta)
+    distinct, which = np.unique(np.concatenate([inputs.along, inputs.against], axis=1), axis=0, return_inverse=True)
+    which = which.reshape(-1).astype(np.int64)
+    entries = data.nodes * K + (which[:, None] * K * K + np.arange(K * K)).ravel()
+    columns = np.concatenate([np.arange(data.nodes * K), entries])
+    shape = (len(columns), data.nodes * K + len(distinct) * K * K)
+    merged = sparse.csr_array((np.ones(len(columns)), (np.arange(len(columns)), columns)), shape=shape)
+    design = Design(merged, sparse.csr_array(merged.T), np.zeros(len(columns)))
+    S = engine.response(field.graph, design, theta, found).covariance()
+    features = _features(crf, data, distinct)
+    M = coupled(features, S, posterior.form.solve(features.T))
+    (node, edge), (b, b_pair) = _split(theta, data.nodes, K), _split(found.tables, data.nodes, K)
+    return LocalQuadratic(inputs.pairs, node, edge, which, M, b, b_pair)
+
+
+def _quadratic_labels(request: _Request, data: Graphs, answers: list[_Answer]) -> IntArray:
+    q = graph_quadratic(request.crf, request.posterior, data, request.engine)
+    if request.distance is not None:
+        return within(q, request.distance, request.engine if request.distance == 1 else None)
+    starts = np.unique([within(q, 1, request.engine), *(a.labels for a in answers)], axis=0)
+    return climbed(q, starts)
+
+
+def _features(crf: CRF, data: Graphs, distinct: FloatArray) -> FloatArray:
+    """Φ: of every label of every node, then of every pair of labels for each of the distinct edge inputs."""
+    K, E = len(crf.labels), len(crf.edge_inputs)
+    out = np.zeros((data.nodes * K + len(distinct) * K * K, crf.n_parameters))
+    node, edge = out[: data.nodes * K, : crf.n_state], out[data.nodes * K :, crf.n_state :]
+    node[:] = np.einsum("td,gk->tkdg", data.inputs.toarray(), crf.node_tables).reshape(node.shape)
+    along = np.einsum("qe,hij->qijeh", distinct[:, :E], crf.edge_tables)
+    against = np.einsum("qe,hij->qjieh", distinct[:, E:], crf.edge_tables)
+    edge[:] = (along + against).reshape(edge.shape)
+    return out
+
+
+def _split(tables: FloatArray, nodes: int, K: int) -> tuple[FloatArray, FloatArray]:
+    """Unary (n, K) and pairwise (m, K, K) parts of what is laid out like θ."""
+    return tables[: nodes * K].reshape(nodes, K), tables[nodes * K :].reshape(-1, K, K)
+
+
+def _one(data: Graphs, begin: int, end: int) -> Graphs:
+    """The graph whose nodes are begin … end."""
+    own = (data.edges[:, 0] >= begin) & (data.edges[:, 0] < end)
+    ptr = np.array([0, end - begin])
+    labels = None if data.labels is None else data.labels[begin:end]
+    return replace(
+        data,
+        ptr=ptr,
+        inputs=data.inputs[begin:end],
+        edges=data.edges[own] - begin,
+        edge_inputs=data.edge_inputs[own],
+        labels=labels,
+    )
