@@ -10,7 +10,7 @@ import bayesfield as bf
 from bayesfield import parallel
 from bayesfield.inference.chain import best_labellings, chain_draws, chain_marginals, chain_tangent
 from bayesfield.kernels.chain import ChainArrays
-from bayesfield.learning import mrf_objective
+from bayesfield.learning import chain_covariance, mrf_objective
 from bayesfield.learning.conditional import chain_objective, potentials
 from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.posterior.conditional import fit_sequences
@@ -306,3 +306,29 @@ def test_langevin_on_a_chain_crf():
     np.testing.assert_allclose(langevin.summary()["sd"], truth["sd"], rtol=0.15)
     again = sample_sequences(crf, data, prior, bf.Langevin(sweeps=20, step=0.3), length=Length(3000, thin=10))
     np.testing.assert_array_equal(langevin.values, again.values)
+
+
+@pytest.mark.parametrize("kind", ["spins", "indicators"])
+@pytest.mark.parametrize("slab", [1, 5, 1000])
+def test_covariance_by_sequence_is_the_covariance(kind, slab, monkeypatch):
+    """Products of each sequence's own covariance against directions carried along all of them."""
+    monkeypatch.setattr(chain_covariance, "_SLAB", slab)
+    crf, data, *_ = crf_problem(kind)
+    objective = chain_objective(crf, data, bf.Normal(variance=0.5))
+    point = objective.at(np.random.default_rng(4).normal(size=crf.n_parameters))
+    wanted = objective.response(point).product(np.eye(crf.n_parameters))
+    found = chain_covariance.covariance_by_sequence(crf, data, point.marginals.state)
+    np.testing.assert_allclose(found, wanted, atol=1e-9)
+
+
+def test_short_sequences_take_the_covariance_by_sequence():
+    rng = np.random.default_rng(5)
+    crf = CRF("abc", 30)
+    data = as_sequences(crf, [rng.normal(size=(3, 30)) for _ in range(4)], [list("abc")] * 4)
+    assert chain_covariance.worth_it(crf, data)
+    objective = chain_objective(crf, data, bf.Normal(variance=0.5))
+    point = objective.at(rng.normal(size=crf.n_parameters))
+    response = objective.response(point)
+    np.testing.assert_allclose(response.covariance(), response.product(np.eye(crf.n_parameters)), atol=1e-9)
+    long = as_sequences(crf, [rng.normal(size=(30, 30))], [list("abc") * 10])
+    assert not chain_covariance.worth_it(crf, long)

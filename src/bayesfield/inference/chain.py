@@ -47,8 +47,7 @@ def chain_marginals(chains: ChainArrays, node: FloatArray, edge: FloatArray) -> 
             kernel.backward(chains, messages, *bounds, marginal, sums)
         return sums
 
-    sums = np.sum(_on_parts(chains, node, part), axis=0)
-    return ChainMarginals(log_z, marginal, sums * messages.M, messages)
+    return ChainMarginals(log_z, marginal, _on_parts(chains, node, part) * messages.M, messages)
 
 
 def chain_tangent(
@@ -62,7 +61,7 @@ def chain_tangent(
         kernel.tangent(chains, found.messages, *bounds, node, edge, moved, pair)
         return pair
 
-    return moved, np.sum(_on_parts(chains, node, part), axis=0)
+    return moved, _on_parts(chains, node, part)
 
 
 def chain_draws(chains: ChainArrays, found: ChainMarginals, n: int, rng: np.random.Generator) -> IntArray:
@@ -87,9 +86,10 @@ def _room(node: FloatArray, edge: FloatArray) -> Messages:
     return Messages(rows[0], np.empty_like(edge), np.empty(len(edge)), rows[1], rows[2], rows[3], np.empty(len(node)))
 
 
-def _on_parts(chains: ChainArrays, node: FloatArray, part: Callable[[tuple[int, int]], FloatArray]) -> list[FloatArray]:
-    """part((first, last)) for runs of sequences with about as many positions each."""
+def _on_parts(chains: ChainArrays, node: FloatArray, part: Callable[[tuple[int, int]], FloatArray]) -> FloatArray:
+    """The sum of part((first, last)) over runs of sequences with about as many positions each."""
     ends = np.searchsorted(chains.ptr, np.linspace(0, chains.ptr[-1], _PARTS + 1))
     ends[0], ends[-1] = 0, len(chains.ptr) - 1
-    bounds = parallel.spans(ends.tolist())
-    return [part(b) for b in bounds] if node.size < _BRIEF else parallel.thread_map(part, bounds)
+    bounds = [span for span in parallel.spans(ends.tolist()) if span[0] < span[1]] or [(0, 0)]
+    found = [part(b) for b in bounds] if node.size < _BRIEF else parallel.thread_map(part, bounds)
+    return found[0] if len(found) == 1 else np.asarray(np.sum(found, axis=0))

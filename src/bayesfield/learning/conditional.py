@@ -18,12 +18,14 @@ from bayesfield.inference.chain import ChainMarginals, chain_marginals, chain_ta
 from bayesfield.kernels import inputs as kernel
 from bayesfield.kernels.chain import ChainArrays
 from bayesfield.learning.block_precision import BlockPrecision
+from bayesfield.learning.chain_covariance import covariance_by_sequence, worth_it
 from bayesfield.learning.objective import FieldObjective, Objective, Point
 from bayesfield.learning.precision import Precision
 from bayesfield.model import Normal
 from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.model.graphs import Graphs
 from bayesfield.response import Response
+from bayesfield.response.base import require_dense
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Marginals
 
 _PARTS = 8  # of the positions: fixed, so that sums come out the same on any number of cores
@@ -104,22 +106,34 @@ class ChainResponse(Response):
             out[:, k : k + step] = self._some(columns[:, k : k + step])
         return out if vectors.ndim == 2 else out[:, 0]
 
+    def covariance(self) -> FloatArray:
+        if not worth_it(self._crf, self._data):
+            return super().covariance()
+        require_dense(self.size, "the full covariance")
+        return covariance_by_sequence(self._crf, self._data, self._found)
+
     def _some(self, columns: FloatArray) -> FloatArray:
         crf, data, D = self._crf, self._data, columns.shape[1]
         P, K = self._found.marginal.shape
         Q = len(data.edge_rows)
         W = columns[: crf.n_state].reshape(len(crf.inputs), -1, D)
-        V = columns[crf.n_state :].reshape(len(crf.edge_inputs), -1, D)
-        node = inputs_times(data, np.einsum("dgc,gk->dkc", W, crf.node_tables).reshape(len(crf.inputs), -1))
-        edge = np.einsum("qe,ehc,hij->qijc", data.edge_rows, V, crf.edge_tables, optimize=True)
+        V = columns[crf.n_state :].reshape(len(crf.edge_inputs), -1)
+        if not crf.plain_nodes:
+            W = np.einsum("dgc,gk->dkc", W, crf.node_tables)
+        node = inputs_times(data, np.ascontiguousarray(W).reshape(len(crf.inputs), -1))
+        edge = (data.edge_rows @ V).reshape(Q, -1, D)
+        if not crf.plain_edges:
+            edge = np.einsum("qhc,hs->qsc", edge, _flat(crf.edge_tables), optimize=True)
         chains = ChainArrays(data.ptr, data.which)
-        moved, pairs = chain_tangent(chains, self._found, node.reshape(P, K, D), np.ascontiguousarray(edge))
-        back = inputs_transposed(data, moved.reshape(P, -1)).reshape(len(crf.inputs), K, D)
-        of_node = np.einsum("dkc,gk->dgc", back, crf.node_tables).reshape(-1, D)
-        of_edge = np.einsum(
-            "qe,qijc,hij->ehc", data.edge_rows, pairs.reshape(Q, K, K, D), crf.edge_tables, optimize=True
-        )
-        return np.concatenate([of_node, of_edge.reshape(-1, D)])
+        along = np.ascontiguousarray(edge).reshape(Q, K, K, D)
+        moved, pairs = chain_tangent(chains, self._found, node.reshape(P, K, D), along)
+        of_node = inputs_transposed(data, moved.reshape(P, -1)).reshape(len(crf.inputs), K, D)
+        if not crf.plain_nodes:
+            of_node = np.einsum("dkc,gk->dgc", of_node, crf.node_tables)
+        of_edge = (data.edge_rows.T @ pairs.reshape(Q, -1)).reshape(len(crf.edge_inputs), K * K, D)
+        if not crf.plain_edges:
+            of_edge = np.einsum("esc,hs->ehc", of_edge, _flat(crf.edge_tables), optimize=True)
+        return np.concatenate([of_node.reshape(-1, D), of_edge.reshape(-1, D)])
 
 
 def chain_objective(crf: CRF, data: Sequences, prior: Normal) -> ChainObjective:
@@ -205,16 +219,27 @@ def pair_starts(data: Sequences) -> IntArray:
 def potentials(crf: CRF, data: Sequences, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
     """node (P, K) and edge (Q, K, K) log-potentials."""
     W, V = crf.split(parameters)
-    node = inputs_times(data, np.ascontiguousarray(W @ crf.node_tables))
-    edge = np.einsum("qe,eh,hij->qij", data.edge_rows, V, crf.edge_tables, optimize=True)
-    return node, np.ascontiguousarray(edge)
+    K = len(crf.labels)
+    node = inputs_times(data, np.ascontiguousarray(W if crf.plain_nodes else W @ crf.node_tables))
+    edge = data.edge_rows @ (V if crf.plain_edges else V @ _flat(crf.edge_tables))
+    return node, edge.reshape(-1, K, K)
 
 
 def expectations(crf: CRF, data: Sequences, marginal: FloatArray, transitions: FloatArray) -> FloatArray:
     """Σ over positions and pairs of the features, (F,), from marginals (P, K) and transitions (Q, K, K)."""
-    node = inputs_transposed(data, marginal) @ crf.node_tables.T
-    edge = np.einsum("qe,qij,hij->eh", data.edge_rows, transitions, crf.edge_tables, optimize=True)
-    return np.concatenate([node.ravel(), edge.ravel()])
+    node = inputs_transposed(data, marginal)
+    edge = data.edge_rows.T @ _flat(transitions)
+    return np.concatenate(
+        [
+            (node if crf.plain_nodes else node @ crf.node_tables.T).ravel(),
+            (edge if crf.plain_edges else edge @ _flat(crf.edge_tables).T).ravel(),
+        ]
+    )
+
+
+def _flat(tables: FloatArray) -> FloatArray:
+    """(…, K, K) as (…, K²)."""
+    return tables.reshape(len(tables), -1)
 
 
 def label_covariances(crf: CRF, data: Sequences, marginal: FloatArray) -> FloatArray:

@@ -171,10 +171,12 @@ class MeanPrecision:
             self._diagonal += np.sum([o.rough_diagonal(p.marginals.tables) for p in points], axis=0)
         self.count += len(points)
 
-    def precision(self) -> Precision:
+    def precision(self, old: Precision | None = None, rate: float = 1.0) -> Precision:
+        """old: where that is dense, (1 − rate) old + rate mean; the other forms take the mean."""
         o = self._objective
         if o.form == "dense":
-            return DensePrecision(o.with_prior(self._dense / self.count))
+            mean = o.with_prior(self._dense / self.count)
+            return DensePrecision(mean if old is None else (1.0 - rate) * old.matrix() + rate * mean)
         scale = np.sqrt(self._diagonal / self.count)
         if o.form == "matrix-free":
             return MatrixFree(self._responses, o.weight, o.precision, scale)

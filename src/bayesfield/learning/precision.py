@@ -107,13 +107,19 @@ class DensePrecision(Precision):
     @cached_property
     def covariance(self) -> FloatArray:
         """P⁻¹."""
-        inverse = self.solve(np.eye(self.size))
-        result: FloatArray = (inverse + inverse.T) / 2
+        if not self.size:
+            return np.empty((0, 0))
+        inverse, _ = linalg.lapack.dpotri(self._lower, lower=True)  # its lower triangle
+        result: FloatArray = np.tril(inverse) + np.tril(inverse, -1).T
         return result
 
     @cached_property
     def sd(self) -> FloatArray:
-        return np.sqrt(np.diag(self.covariance))
+        if "covariance" in self.__dict__ or not self.size:
+            return np.sqrt(np.diag(self.covariance))
+        inverse, _ = linalg.lapack.dtrtri(self._lower, lower=True)  # P⁻¹ = L⁻ᵀL⁻¹: half the work
+        result: FloatArray = np.sqrt(np.einsum("ij,ij->j", inverse, inverse))
+        return result
 
 
 class SparsePrecision(Precision):

@@ -39,6 +39,7 @@ class CRF:
         K = len(self.labels)
         self.inputs = _names(inputs, "input")
         self.constant_edges = edge_inputs is None
+        self.plain_nodes, self.plain_edges = node_tables is None, edge_tables is None  # tables are the identity
         self.edge_inputs = ("1",) if edge_inputs is None else _names(edge_inputs, "edge input")
         self.node_tables = _tables(np.eye(K) if node_tables is None else node_tables, (K,), "node_tables")
         pairs = np.eye(K * K).reshape(-1, K, K) if edge_tables is None else edge_tables

@@ -61,16 +61,15 @@ def variational(
     rate = _Rate(_RATE)
     moves = np.zeros((2, len(mode)))
     while step < _MAX_STEPS and not settled:
-        slopes, found, failed = engine.look(m, P.draws(z.T).T)
+        slopes, found, failed = engine.look(m, P.draws(z.T).T, P, rate.value)
         if found is None or failed > _MOST_FAILED:
             record = correction_record("variational", mode, precision, mode, precision, step, 0.0, False, failed)
             return mode, precision, record
-        new = _mixed(P, found, rate.value)
-        moves = new.solve(slopes.T).T
-        away = moves.mean(axis=0) / new.sd
-        change = np.log(new.sd / P.sd) / rate.value
-        settled = bool(max(np.abs(away).max(initial=0.0), np.abs(change).max(initial=0.0)) < _SETTLED)
-        m, P = m - rate.value * moves.mean(axis=0), new
+        moves = found.solve(slopes.T).T
+        away = moves.mean(axis=0) / found.sd
+        change = np.log(found.sd / P.sd) / rate.value
+        settled = _length(away, many) < _SETTLED and _length(change, many) < _SETTLED
+        m, P = m - rate.value * moves.mean(axis=0), found
         rate.after(np.concatenate([away, change]))
         if dense and not many and np.linalg.norm(away) > _STRONG * np.sqrt(len(m)):
             engine.bends = len(z)
@@ -82,11 +81,9 @@ def variational(
     return m, P, correction_record("variational", mode, precision, m, P, step, error, settled, failed)
 
 
-def _mixed(old: Precision, new: Precision, rate: float) -> Precision:
-    """(1 − ρ) old + ρ new, where both are dense; the other forms take the new one whole."""
-    if isinstance(old, DensePrecision) and isinstance(new, DensePrecision):
-        return DensePrecision((1.0 - rate) * old.matrix() + rate * new.matrix())
-    return new
+def _length(step: FloatArray, many: bool) -> float:
+    """The largest entry; of many the root mean square, for the largest of thousands says little."""
+    return float(np.sqrt(np.mean(step**2)) if many else np.abs(step).max(initial=0.0))
 
 
 def _widened(P: Precision, bubble: FloatArray) -> Precision:
@@ -133,8 +130,10 @@ class _Draws:
         self.even: list[FloatArray] = []  # mean slope of each pair of draws
         self._states: dict[tuple[int, int], Any] = {}
 
-    def look(self, m: FloatArray, offsets: FloatArray) -> tuple[FloatArray, Precision | None, float]:
-        """Mean slope of each half of the draws (2, F), mean curvature, and the share of pairs that failed."""
+    def look(
+        self, m: FloatArray, offsets: FloatArray, P: Precision, rate: float
+    ) -> tuple[FloatArray, Precision | None, float]:
+        """Mean slope of each half of the draws (2, F), P mixed with the mean curvature, and the share that failed."""
         totals, good = np.zeros((2, len(m))), np.zeros(2)
         self.even = []
         mean = self.curved.mean_precision()
@@ -149,7 +148,7 @@ class _Draws:
             totals[block] += self.even[-1]
             good[block] += 1
         failed = 1.0 - float(good.sum()) / max(len(offsets), 1)
-        return totals / np.maximum(good, 1)[:, None], mean.precision() if mean.count else None, failed
+        return totals / np.maximum(good, 1)[:, None], mean.precision(P, rate) if mean.count else None, failed
 
     def _at(self, k: int, sign: int, parameters: FloatArray) -> Point:
         point = self.objective.at(parameters, self._states.get((k, sign)))
@@ -179,7 +178,7 @@ class _SpreadChains:
         self.even = np.empty((0, z.shape[1]))  # mean slope of each pair of draws, but for a constant
         self._chains: Chains | None = None
 
-    def look(self, m: FloatArray, P: Precision) -> tuple[FloatArray, DensePrecision]:
+    def look(self, m: FloatArray, P: Precision) -> tuple[FloatArray, FloatArray]:
         """Mean slope of each half of the draws, (2, F), and mean curvature."""
         o, known = self.objective, self.objective.field
         thetas = np.array([known.design.potentials(draw) for draw in m + P.draws(self.z.T).T])
@@ -188,7 +187,7 @@ class _SpreadChains:
         features = np.array([known.design.expectations(tables) for tables in self._chains.batch_means])
         self.even = o.weight * (features[0::2] + features[1::2]) / 2
         slopes = np.array([o.gradient(m, half.mean(axis=0)) for half in np.array_split(features, 2)])
-        return slopes, DensePrecision(o.with_prior(response.covariance()))
+        return slopes, o.with_prior(response.covariance())
 
 
 def sampled_variational(
@@ -210,7 +209,7 @@ def sampled_variational(
     near, settled = False, False
     for step in range(_MAX_STEPS):
         slopes, found = chains.look(m, P)
-        new = _mixed(P, found, rate.value)
+        new = DensePrecision((1.0 - rate.value) * P.matrix() + rate.value * found)
         both = new.solve(slopes.T).T
         m, P = m - rate.value * both.mean(axis=0), new
         if len(iterates) < _AVERAGED:
@@ -220,7 +219,7 @@ def sampled_variational(
                 rate.after(both.mean(axis=0) / P.sd)
         if near or step >= _MAX_STEPS - _AVERAGED:
             iterates.append(m)
-            matrices.append(found.matrix())
+            matrices.append(found)
             moves.append(both)
             evens.append(_usual(P, chains.even))
             spread = _spread(np.array(iterates), P.sd) if len(iterates) >= _AVERAGED else np.inf

@@ -1,9 +1,13 @@
 """The quadratic correction on sequences: E[s] and Cov[s] from forward and backward passes, maxima by Viterbi."""
 
+from typing import NamedTuple
+
 import numpy as np
 
-from bayesfield.inference.chain import ChainMarginals, best_labellings, chain_marginals, chain_tangent
+from bayesfield import parallel
+from bayesfield.inference.chain import ChainMarginals, best_labellings, chain_marginals
 from bayesfield.kernels.chain import ChainArrays
+from bayesfield.learning.chain_covariance import indicator_covariance
 from bayesfield.learning.conditional import potentials
 from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.posterior import Posterior
@@ -16,7 +20,9 @@ _CANDIDATES = 20  # labellings of the chain from which the full maximum is searc
 def local_quadratics(crf: CRF, posterior: Posterior, data: Sequences) -> list[LocalQuadratic]:
     """G of every sequence, about the posterior's mean."""
     node, edge = potentials(crf, data, posterior.mean)
-    return [_local(crf, posterior, data, node[own], edge, own) for own in map(slice, data.ptr[:-1], data.ptr[1:])]
+    found = chain_marginals(ChainArrays(data.ptr, data.which), node, edge)
+    spans = parallel.spans(data.ptr.tolist())
+    return [_local(crf, posterior, data, _Known(node, edge, found), slice(*span)) for span in spans]
 
 
 def quadratic_labels(crf: CRF, posterior: Posterior, data: Sequences, distance: int | None = 1) -> IntArray:
@@ -25,20 +31,25 @@ def quadratic_labels(crf: CRF, posterior: Posterior, data: Sequences, distance: 
     return np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
 
-def _local(
-    crf: CRF, posterior: Posterior, data: Sequences, node: FloatArray, edge: FloatArray, own: slice
-) -> LocalQuadratic:
-    T, K = node.shape
-    used, which = np.unique(data.which[own][: max(T - 1, 0)], return_inverse=True)
-    which = which.reshape(-1).astype(np.int64)
-    tables = edge[used] if len(used) else np.zeros((1, K, K))
-    chains = ChainArrays(np.array([0, T]), np.concatenate([which, [0]])[:T])
-    found = chain_marginals(chains, node, tables)
+class _Known(NamedTuple):
+    """Of all sequences: log-potentials, and the marginals there."""
+
+    node: FloatArray
+    edge: FloatArray
+    found: ChainMarginals
+
+
+def _local(crf: CRF, posterior: Posterior, data: Sequences, known: _Known, own: slice) -> LocalQuadratic:
+    node, edge, found = known
+    T, K = own.stop - own.start, node.shape[1]
+    S, used, which = indicator_covariance(data, found, own.start, own.stop)
     features = _features(crf, data, own, used)
-    M = coupled(features, _covariance(chains, found, len(used)), posterior.form.solve(features.T))
+    M = coupled(features, S, posterior.form.solve(features.T))
     m, t = found.messages, np.arange(max(T - 1, 0))
-    pairs = m.a[:-1, :, None] * m.M[which] * m.v[1:, None, :] if T > 1 else np.zeros((0, K, K))
-    return LocalQuadratic(np.stack([t, t + 1], axis=1), node, tables[which], which, M, found.marginal, pairs)
+    first = own.start + t
+    means = m.a[first][:, :, None] * m.M[used[which]] * m.v[first + 1][:, None, :] if T > 1 else np.zeros((0, K, K))
+    tables = edge[used[which]] if T > 1 else np.zeros((0, K, K))
+    return LocalQuadratic(np.stack([t, t + 1], axis=1), node[own], tables, which, M, found.marginal[own], means)
 
 
 def _features(crf: CRF, data: Sequences, own: slice, tables: IntArray) -> FloatArray:
@@ -49,16 +60,6 @@ def _features(crf: CRF, data: Sequences, own: slice, tables: IntArray) -> FloatA
     node[:] = np.einsum("td,gk->tkdg", x, crf.node_tables).reshape(node.shape)
     edge[:] = np.einsum("qe,hij->qijeh", z, crf.edge_tables).reshape(edge.shape)
     return out
-
-
-def _covariance(chains: ChainArrays, found: ChainMarginals, tables: int) -> FloatArray:
-    """S = Cov[s] of one sequence: derivatives along every indicator. tables: Q, 0 where there is no pair."""
-    (T, K), Q = found.marginal.shape, len(found.transitions)
-    size = T * K + tables * K * K
-    unit, edge = np.eye(size), np.zeros((Q, K, K, size))
-    edge[:tables] = unit[T * K :].reshape(tables, K, K, size)
-    moved, pairs = chain_tangent(chains, found, unit[: T * K].reshape(T, K, size), edge)
-    return np.concatenate([moved.reshape(T * K, size), pairs[:tables].reshape(size - T * K, size)])
 
 
 def _best(q: LocalQuadratic, distance: int | None) -> IntArray:
