@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
@@ -141,3 +142,104 @@ def test_stopping_early_warns(corpus):
         warnings.simplefilter("always")
         BayesianCRF(method="lbfgs", max_iterations=1, correction="none").fit(X, y)
     assert any(issubclass(w.category, bf.FitWarning) for w in caught)
+
+
+def test_weights_with_their_widths(fitted):
+    state, pairs = fitted.state_weights_, fitted.transition_weights_
+    assert state.loc[("word:dog", "N"), "sd"] > 0
+    assert state["mean"].to_dict() == fitted.state_features_
+    assert list(pairs.index.names) == ["first", "second"]
+    assert len(state) + len(pairs) == len(fitted.posterior_.mean)
+
+
+def test_best_labellings_by_their_probability(fitted, corpus):
+    X, _ = corpus
+    for own, sequence in zip(fitted.predict_best([*X[:2], []], count=3), [*X[:2], []], strict=True):
+        chances = [p for _, p in own]
+        assert chances == sorted(chances, reverse=True)
+        assert 0 < sum(chances) <= 1 + 1e-9
+        assert all(len(labels) == len(sequence) for labels, _ in own)
+        assert len({tuple(labels) for labels, _ in own}) == len(own)
+    every = fitted.predict_best([items(["the"])], count=10)[0]
+    assert sum(p for _, p in every) == pytest.approx(1.0)  # four labels, four labellings
+    marginal = fitted.predict_marginals([items(["the"])])[0][0]
+    for labels, p in every:
+        assert p == pytest.approx(marginal[labels[0]])
+
+
+def test_variance_by_cross_validation(corpus):
+    X, y = corpus
+    noisy = [["N" if k % 7 == 0 else label for k, label in enumerate(s)] for s in y]
+    crf = BayesianCRF("cv", correction="none").fit(X, noisy)
+    assert 0.01 <= crf.variance_ <= 10.0
+    with pytest.raises(bf.InvalidInput, match='or "cv"'):
+        BayesianCRF("evidence").fit(X, y)
+
+
+def test_arrays_as_sequences():
+    rng = np.random.default_rng(3)
+    X = [rng.normal(size=(T, 2)) for T in (4, 5, 3, 6)]
+    y = [(x[:, 0] > 0).astype(int) for x in X]
+    crf = BayesianCRF(correction="none").fit(X, y)
+    assert crf.attributes_ == ["x0", "x1"]
+    assert crf.score(X, y) > 0.9
+    assert crf.predict([sparse.csr_array(X[0])]) == crf.predict(X[:1])
+    with pytest.raises(bf.InvalidInput, match="need 2 columns"):
+        crf.predict([np.ones((2, 3))])
+
+
+def squares(seed, count, edge_features=False):
+    """Labels that agree along edges more often than not, and one noisy feature a node."""
+    rng, graphs, labels = np.random.default_rng(seed), [], []
+    edges = np.array([(0, 1), (1, 2), (3, 2), (0, 3), (0, 4)])
+    for _ in range(count):
+        common = rng.integers(2)
+        y = np.where(rng.random(5) < 0.15, 1 - common, common)
+        x = np.stack([2.0 * y - 1 + rng.normal(size=5), np.ones(5)], axis=1)
+        graphs.append((x, edges, np.ones((5, 1))) if edge_features else (x, edges))
+        labels.append(["up" if v else "down" for v in y])
+    return graphs, labels
+
+
+@pytest.mark.parametrize("engine", [None, bf.Exact(), "bethe"])
+def test_graphs_in_pystructs_shape(engine):
+    X, y = squares(0, 40)
+    crf = BayesianCRF(engine=engine, correction="none").fit(X, y)
+    assert crf.classes_ == ["down", "up"]
+    assert crf.crf_.n_parameters == 2 * 2 + 3  # symmetric pairs
+    new, truth = squares(1, 20)
+    assert crf.score(new, truth) > 0.8
+    weights = crf.transition_features_
+    assert weights["up", "up"] > weights["down", "up"]
+    assert [len(p) for p in crf.predict_marginals(new[:2])] == [5, 5]
+    assert crf.uncertainty(new[:1])[0]["unsettled"].min() >= 0
+    for predictor in ("map", "vote", "weighted_vote", "supergraph", "quadratic"):
+        assert crf.set_params(predictor=predictor, draws=10).score(new, truth) > 0.75
+    with pytest.raises(bf.InvalidInput, match="sequences, not for graphs"):
+        crf.predict_best(new)
+    assert cross_val_score(BayesianCRF(correction="none", predictor="map"), X, y, cv=2).mean() > 0.7
+
+
+def test_graphs_with_edge_features_and_directions():
+    X, y = squares(2, 30, edge_features=True)
+    crf = BayesianCRF(correction="none", directed=True).fit(X, y)
+    assert crf.crf_.n_parameters == 2 * 2 + 4
+    assert ("z0", "up", "down") in crf.transition_features_
+    plain = BayesianCRF(correction="none", directed=True).fit([g[:2] for g in X], y)
+    np.testing.assert_allclose(crf.posterior_.mean, plain.posterior_.mean, atol=1e-6)  # all features are 1
+    with pytest.raises(bf.InvalidInput, match="give all or none"):
+        BayesianCRF().fit([X[0], X[1][:2]], y[:2])
+    with pytest.raises(bf.InvalidInput, match='"cv" for sequences'):
+        BayesianCRF("cv").fit(X, y)
+
+
+def test_an_engine_is_for_graphs(corpus):
+    with pytest.raises(bf.InvalidInput, match="engine= is for graphs"):
+        BayesianCRF(engine=bf.Bethe()).fit(*corpus)
+
+
+def test_labels_never_met(corpus):
+    """They count as wrong in a score; to learn from them is to fit anew."""
+    X, y = corpus
+    crf = BayesianCRF(correction="none").fit(X[:5], y[:5])
+    assert crf.score(X[:1], [["?"] * len(X[0])]) == 0.0

@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 import bayesfield as bf
 from bayesfield import experiments
 from bayesfield.cli import app
-from bayesfield.experiments import cases, methods, run
+from bayesfield.experiments import cases, grids, methods
+from bayesfield.experiments.store import Store
 
 TINY = experiments.Scale("tiny", models=2, sets=2, draws=60, restarts=3, exchange_draws=15, exchange_thin=2)
 COLUMNS = ["method", "N", "model", "set", "cvm", "floor", "seconds", "converged", "mpsrf", "draws"]
@@ -26,8 +27,8 @@ def small(monkeypatch):
     """Two sizes, and the methods that take no more than a second."""
     monkeypatch.setattr(cases, "SIZES", (10, 30))
     monkeypatch.setattr(cases, "SHOWN", 30)
-    quick = {name: methods.METHODS[name] for name in ("BL-MP", "BL-BP", "LV-CD", "MC-BP", "exchange")}
-    monkeypatch.setattr(run, "METHODS", quick)
+    quick = {name: grids.METHODS[name] for name in ("BL-MP", "BL-BP", "LV-CD", "MC-BP", "exchange")}
+    monkeypatch.setattr(grids, "METHODS", quick)
     return quick
 
 
@@ -75,7 +76,7 @@ def test_interrupted_run_ends_in_the_same_table(small, tmp_path, monkeypatch):
 def test_worst_and_best_marginals(small, tmp_path):
     table = experiments.reproduce("fig3", tmp_path, TINY)
     assert set(table["N"]) == {30}
-    found = run.histograms("fig3", tmp_path)
+    found = experiments.experiment("fig3").histograms_in(Store(tmp_path))
     assert set(found) == set(small)
     for arrays in found.values():
         assert arrays["worst_cvm"] >= arrays["best_cvm"]
@@ -123,7 +124,7 @@ def test_a_method_without_a_posterior_is_a_row(small, tmp_path, monkeypatch):
     def refuse(*arguments):
         return methods.Outcome(None, 0.1, False, note="no posterior")
 
-    monkeypatch.setattr(run, "METHODS", {"refuses": refuse})
+    monkeypatch.setattr(grids, "METHODS", {"refuses": refuse})
     table = experiments.reproduce("fig3", tmp_path, TINY)
     row = table[table["method"] == "refuses"].iloc[0]
     assert np.isnan(row["cvm"])
@@ -131,7 +132,7 @@ def test_a_method_without_a_posterior_is_a_row(small, tmp_path, monkeypatch):
 
 
 def test_command_line(small, tmp_path, monkeypatch):
-    monkeypatch.setattr(experiments.figures, "SCALES", {"quick": TINY})
+    monkeypatch.setattr(grids.GridComparison, "scales", {"quick": TINY})
     done = CliRunner().invoke(app, ["reproduce", "fig2", "--out", str(tmp_path), "--jobs", "1"])
     assert done.exit_code == 0, done.output
     assert "BL-MP" in done.output

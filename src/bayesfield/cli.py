@@ -70,6 +70,11 @@ class FigureName(StrEnum):
     fig3 = "fig3"
     fig4 = "fig4"
     fig5 = "fig5"
+    fig6 = "fig6"
+    fig7 = "fig7"
+    fig8 = "fig8"
+    faq = "faq"
+    ocr = "ocr"
 
 
 class ScaleName(StrEnum):
@@ -181,13 +186,18 @@ def fit(
 
 @app.command()
 def reproduce(
-    figure: Annotated[FigureName, typer.Argument(help="Which figure of the paper.")],
+    figure: Annotated[FigureName, typer.Argument(help="Figure of the paper; faq, ocr: all predictors.")],
     out: Annotated[Path, typer.Option(help="The folder to write to; an interrupted run there goes on.")],
     scale: Annotated[ScaleName, typer.Option(help="quick: minutes; paper: the paper's protocol.")] = ScaleName.quick,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; by default one for each core.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of data, chains and draws.")] = 0,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of data sets (faq, ocr_letters); by default BAYESFIELD_DATA.")
+    ] = None,
 ) -> None:
     """Rerun one of the paper's experiments: figure (PNG, SVG), table (CSV) and manifest.
+
+    fig6, fig7, fig8 and faq label lines of files: of the FAQ data where they are, else of Python's standard library.
 
     Finished parts are kept in OUT/cells: after an interruption the same command goes on and ends in the same table
     (but for the seconds that each part took).
@@ -207,30 +217,25 @@ def reproduce(
                 scale.value,
                 workers,
                 seed,
+                data,
                 watch=lambda done, total: progress.update(task, completed=done, total=total),
             )
         except KeyboardInterrupt:
             progress.stop()
             notes.print(f"interrupted; what is finished is kept in {out}, and the same command goes on from there")
             raise typer.Exit(INTERRUPTED) from None
-    Console().print(_score_table(table))
+    Console().print(_text_table(experiments.experiment(figure.value, data).shown(table)))
     notes.print(escape(f"wrote {figure.value}.png, .svg, .csv and manifest.json to {out}"), highlight=False)
 
 
-def _score_table(table: pd.DataFrame) -> Table:
-    """Mean CVM by method, a column for each N or d; a star where not all runs converged."""
-    x = "N" if "N" in table else "d"
-    values = sorted(table[x].unique())
-    shown = Table(title="mean CVM (two exact sets score the first row); * not all runs converged")
-    for column in ("method", *(f"{x} = {v:g}" for v in values), "seconds"):
-        shown.add_column(column, justify="left" if column == "method" else "right")
-    for name, own in table.groupby("method", sort=False):
-        cells = []
-        for v in values:
-            here = own[own[x] == v]
-            cells.append(f"{here['cvm'].mean():,.0f}{'' if here['converged'].all() else ' *'}")
-        seconds = own.groupby([x, "model"])["seconds"].first()
-        shown.add_row(str(name), *cells, f"{seconds.min():,.1f} to {seconds.max():,.1f}")
+def _text_table(rows: pd.DataFrame) -> Table:
+    """A frame of text, its index first."""
+    shown = Table(title=rows.attrs.get("title"))
+    shown.add_column("")
+    for column in rows.columns:
+        shown.add_column(str(column), justify="right")
+    for name, row in rows.iterrows():
+        shown.add_row(str(name), *("" if pd.isna(value) else str(value) for value in row))
     return shown
 
 

@@ -172,3 +172,19 @@ def _autocovariance(draws: FloatArray) -> FloatArray:
     wave = fft.rfft(draws - draws.mean(axis=1, keepdims=True), n=size, axis=1)
     result: FloatArray = fft.irfft(wave * wave.conj(), n=size, axis=1)[:, :n] / n
     return result
+
+
+def calibration_error(probabilities: FloatArray, truth: FloatArray, bins: int = 15) -> float:
+    """Expected calibration error: |how often the likeliest label is right − its probability|, averaged over bins.
+
+    probabilities: (n, K). truth: (n,) numbers of the labels. bins: of equal width, weighted by how many fall in each.
+    """
+    p, labels = np.asarray(probabilities, dtype=np.float64), np.asarray(truth)
+    if p.ndim != 2 or labels.shape != p.shape[:1]:
+        raise InvalidInput(f"give probabilities (n, K) and n labels; got {p.shape} and {labels.shape}")
+    if not len(p):
+        return float("nan")
+    top, right = p.max(axis=1), p.argmax(axis=1) == labels
+    place = np.minimum((top * bins).astype(np.int64), bins - 1)
+    gap = np.bincount(place, right - top, minlength=bins)
+    return float(np.abs(gap).sum() / len(p))

@@ -11,7 +11,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import TwoSlopeNorm
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as Figure
 from matplotlib.ticker import MaxNLocator
 
 from bayesfield.model import RandomField
@@ -126,22 +126,24 @@ def score_curves(table: pd.DataFrame, x: str, label: str, floor: str, baselines:
     return figure
 
 
-def marginal_histograms(shown: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> Figure:
+def marginal_histograms(
+    shown: Mapping[str, Mapping[str, Any]], names: Sequence[str], kinds: Sequence[str] = ("worst", "best")
+) -> Figure:
     """For each method the marginal farthest from the truth and the one nearest to it, over the truth in grey.
 
     shown: by method, histograms worst_… and best_…: edges, method, truth, parameter (a number in ``names``), cvm.
     """
     with mpl.rc_context({"axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False}):
         columns = min(max(len(shown), 1), _COLUMNS)
-        rows = 2 * max(1, -(-len(shown) // columns))
+        rows = len(kinds) * max(1, -(-len(shown) // columns))
         figure, grid = plt.subplots(
             rows, columns, figsize=(2.3 * columns, 2.2 * rows), layout="constrained", squeeze=False
         )
     for empty in grid.flat:
         empty.set_visible(False)
     for number, (method, arrays) in enumerate(shown.items()):
-        for below, kind in enumerate(("worst", "best")):
-            axes, edges = grid[2 * (number // columns) + below, number % columns], arrays[f"{kind}_edges"]
+        for below, kind in enumerate(kinds):
+            axes, edges = grid[len(kinds) * (number // columns) + below, number % columns], arrays[f"{kind}_edges"]
             axes.set_visible(True)
             axes.stairs(arrays[f"{kind}_truth"], edges, fill=True, color="#bbbbbb", label="exact")
             axes.stairs(arrays[f"{kind}_method"], edges, color=_POSITIVE, linewidth=1.3, label="method")
@@ -151,6 +153,39 @@ def marginal_histograms(shown: Mapping[str, Mapping[str, Any]], names: Sequence[
             axes.set_title(f"{method}\n{kind}: {name}, CVM {float(arrays[f'{kind}_cvm']):.2g}", fontsize=7)
     if shown:
         grid[0, 0].legend(frameon=False, fontsize=7)
+    return figure
+
+
+def predictor_scores(table: pd.DataFrame, columns: Mapping[str, str]) -> Figure:
+    """A row for each method, a panel for each score: mean over splits, bars of one standard error."""
+    with mpl.rc_context({"axes.spines.top": False, "axes.spines.right": False}):
+        names = list(dict.fromkeys(table["method"]))
+        size = (3.4 * len(columns) + 1.0, 0.32 * len(names) + 1.0)
+        figure, grid = plt.subplots(1, len(columns), figsize=size, layout="constrained", sharey=True, squeeze=False)
+    for axes, (column, label) in zip(grid[0], columns.items(), strict=True):
+        found = table.groupby("method", sort=False)[column]
+        mean, error = found.mean(), found.sem().fillna(0.0)
+        axes.errorbar(mean, np.arange(len(names)), xerr=error, fmt="o", color=_POSITIVE, markersize=4, linewidth=1.2)
+        axes.set_yticks(np.arange(len(names)), names, fontsize=8)
+        axes.set_xlabel(label)
+    grid[0, 0].invert_yaxis()
+    return figure
+
+
+def predictor_curves(table: pd.DataFrame, x: str, columns: Mapping[str, str]) -> Figure:
+    """A panel for each score, a curve for each method, by x on a logarithmic axis."""
+    with mpl.rc_context({"axes.spines.top": False, "axes.spines.right": False}):
+        figure, grid = plt.subplots(
+            1, len(columns), figsize=(3.2 * len(columns) + 1.8, 3.4), layout="constrained", squeeze=False
+        )
+    for axes, (column, label) in zip(grid[0], columns.items(), strict=True):
+        for k, (name, own) in enumerate(table.groupby("method", sort=False)):
+            mean = own.groupby(x)[column].mean()
+            axes.plot(mean.index, mean, "o-", color=_CYCLE[k % len(_CYCLE)], label=str(name), markersize=4)
+        axes.set_xscale("log")
+        axes.set_xlabel(x)
+        axes.set_ylabel(label)
+    grid[0, -1].legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
 
 

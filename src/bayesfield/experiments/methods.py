@@ -3,20 +3,23 @@
 Seconds are those of the processor, so that they mean the same on a busy machine and with any number of jobs.
 """
 
+import dataclasses
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from bayesfield import diagnostics
-from bayesfield.inference import Bethe, Exact, Kikuchi, Sampled
-from bayesfield.learning import PseudoLikelihood
+from bayesfield.inference import Exact
 from bayesfield.model import Normal, RandomField
+from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.posterior import Posterior, fit
-from bayesfield.samplers import NUTS, Exchange, Langevin, Metropolis, Sampler, sample_posterior
+from bayesfield.posterior.conditional import fit_sequences
+from bayesfield.samplers import NUTS, Draws, Sampler, sample_posterior
+from bayesfield.samplers.sample import Length, sample_sequences
 from bayesfield.types import FitWarning, FloatArray, IndefiniteCurvature
 
 AGREED = 1.1  # MPSRF below which restarts agree
@@ -42,11 +45,47 @@ PAPER = Scale("paper", models=5, sets=10, draws=10_000, restarts=5, exchange_dra
 SCALES = {scale.name: scale for scale in (QUICK, PAPER)}
 
 
-class Problem(NamedTuple):
+class Problem(Protocol):
+    """Data with a model and a prior. shape: exact Laplace: starts, proposals and mass matrices of all chains."""
+
+    @property
+    def shape(self) -> Posterior: ...
+
+    def fit(self, rng: np.random.Generator, **options: Any) -> Posterior:
+        """A Gaussian posterior, by these options."""
+        ...
+
+    def sample(self, sampler: Sampler, length: Length, seed: int) -> Draws:
+        """Chains from the posterior."""
+        ...
+
+
+class FieldProblem(NamedTuple):
     field: RandomField
     X: Any
     prior: Normal
-    shape: Posterior  # exact Laplace: starts, proposals and mass matrices of all chains
+    shape: Posterior
+
+    def fit(self, rng: np.random.Generator, **options: Any) -> Posterior:
+        return fit(self.field, self.X, self.prior, rng=rng, **options)
+
+    def sample(self, sampler: Sampler, length: Length, seed: int) -> Draws:
+        return sample_posterior(
+            self.field, self.X, self.prior, sampler, shape=self.shape, seed=seed, **dataclasses.asdict(length)
+        )
+
+
+class ChainProblem(NamedTuple):
+    crf: CRF
+    data: Sequences
+    prior: Normal
+    shape: Posterior
+
+    def fit(self, rng: np.random.Generator, **options: Any) -> Posterior:
+        return fit_sequences(self.crf, self.data, prior=self.prior, rng=rng, **options)
+
+    def sample(self, sampler: Sampler, length: Length, seed: int) -> Draws:
+        return sample_sequences(self.crf, self.data, self.prior, sampler, length=length, shape=self.shape, seed=seed)
 
 
 class Outcome(NamedTuple):
@@ -63,14 +102,14 @@ Method = Callable[[Problem, Scale, np.random.SeedSequence], Outcome]
 
 
 def fitted(**options: Any) -> Method:
-    """A Gaussian posterior by ``bf.fit`` with these options, and draws from it."""
+    """A Gaussian posterior by these options, and draws from it."""
 
     def run(problem: Problem, scale: Scale, seed: np.random.SeedSequence) -> Outcome:
         begun, rng = time.process_time(), np.random.default_rng(seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FitWarning)  # the table says it
             try:
-                posterior = fit(problem.field, problem.X, problem.prior, rng=rng, **options)
+                posterior = problem.fit(rng, **options)
             except IndefiniteCurvature as error:
                 return Outcome(None, time.process_time() - begun, False, note=str(error))
         draws = posterior.sample(scale.sets * scale.draws, rng).reshape(scale.sets, scale.draws, -1)
@@ -88,17 +127,12 @@ def chained(sampler: Sampler, warmup: int, guess: int) -> Method:
 
     def run(problem: Problem, scale: Scale, seed: np.random.SeedSequence) -> Outcome:
         begun, start = time.process_time(), int(seed.generate_state(1)[0])
-        settings: Any = {"prior": problem.prior, "sampler": sampler, "shape": problem.shape, "chains": scale.restarts}
         step = max(1, guess // 5)
-        pilot = sample_posterior(
-            problem.field, problem.X, draws=_PILOT, thin=step, warmup=warmup, seed=start, **settings
-        )
+        pilot = problem.sample(sampler, Length(_PILOT, scale.restarts, warmup, step), start)
         times = step * diagnostics.autocorrelation_time(pilot.values)
         thin = min(int(np.ceil(np.nanmean(times))), scale.patience * guess)
         each = -(-scale.sets * scale.draws // scale.restarts)
-        made = sample_posterior(
-            problem.field, problem.X, draws=each, thin=thin, warmup=warmup, seed=start + 1, **settings
-        )
+        made = problem.sample(sampler, Length(each, scale.restarts, warmup, thin), start + 1)
         seconds = time.process_time() - begun
         mpsrf = diagnostics.multivariate_r_hat(made.values)
         unsettled = float(np.mean(made.stats.get("unsettled", np.zeros(1))))
@@ -108,39 +142,25 @@ def chained(sampler: Sampler, warmup: int, guess: int) -> Method:
     return run
 
 
-def exchange(problem: Problem, scale: Scale, seed: np.random.SeedSequence) -> Outcome:
-    """Exact, but each step draws N cases: one set, of fewer draws, as a check on the reference."""
-    begun = time.process_time()
-    made = sample_posterior(
-        problem.field,
-        problem.X,
-        problem.prior,
-        Exchange(),
-        draws=-(-scale.exchange_draws // scale.restarts),
-        chains=scale.restarts,
-        warmup=10 * scale.exchange_thin,
-        thin=scale.exchange_thin,
-        shape=problem.shape,
-        seed=int(seed.generate_state(1)[0]),
-    )
-    mpsrf = diagnostics.multivariate_r_hat(made.values)
-    note = f"one set of {len(made.flat)} draws, thinned by {scale.exchange_thin}"
-    return Outcome(made.flat[None], time.process_time() - begun, mpsrf < AGREED, mpsrf, note)
+def few_steps(sampler: Sampler) -> Method:
+    """An exact sampler whose steps are dear: one set, of fewer draws, as a check on the reference."""
+
+    def run(problem: Problem, scale: Scale, seed: np.random.SeedSequence) -> Outcome:
+        begun, thin = time.process_time(), scale.exchange_thin
+        each = -(-scale.exchange_draws // scale.restarts)
+        made = problem.sample(sampler, Length(each, scale.restarts, 10 * thin, thin), int(seed.generate_state(1)[0]))
+        mpsrf = diagnostics.multivariate_r_hat(made.values)
+        note = f"one set of {len(made.flat)} draws, thinned by {thin}"
+        return Outcome(made.flat[None], time.process_time() - begun, mpsrf < AGREED, mpsrf, note)
+
+    return run
 
 
 def reference(problem: Problem, scale: Scale, seed: np.random.SeedSequence) -> Outcome:
     """NUTS with exact gradients: one set more than the scale asks for, so that each has another to be compared with."""
     begun = time.process_time()
-    made = sample_posterior(
-        problem.field,
-        problem.X,
-        problem.prior,
-        NUTS(Exact()),
-        draws=-(-(scale.sets + 1) * scale.draws // scale.restarts),
-        chains=scale.restarts,
-        shape=problem.shape,
-        seed=int(seed.generate_state(1)[0]),
-    )
+    each = -(-(scale.sets + 1) * scale.draws // scale.restarts)
+    made = problem.sample(NUTS(Exact()), Length(each, scale.restarts), int(seed.generate_state(1)[0]))
     mpsrf = diagnostics.multivariate_r_hat(made.values)
     draws = _sets(made.flat, scale.sets + 1, scale.draws)
     return Outcome(draws, time.process_time() - begun, mpsrf < AGREED, mpsrf)
@@ -148,19 +168,3 @@ def reference(problem: Problem, scale: Scale, seed: np.random.SeedSequence) -> O
 
 def _sets(flat: FloatArray, sets: int, draws: int) -> FloatArray:
     return flat[: sets * draws].reshape(sets, draws, -1)
-
-
-PAPERS: dict[str, Method] = {
-    "BL-MP": fitted(engine=Exact(), response=Bethe()),
-    "BL-BP": fitted(engine=Bethe()),
-    "LV-CD": chained(Langevin(), warmup=1000, guess=20),
-    "MC-BP": chained(Metropolis(Bethe()), warmup=5000, guess=250),
-}
-OURS: dict[str, Method] = {
-    "Kikuchi + correction": fitted(engine=Kikuchi(), correction="auto"),
-    "Sampled": fitted(engine=Sampled()),
-    "PL naive": fitted(method=PseudoLikelihood(covariance="naive")),
-    "PL sandwich": fitted(method=PseudoLikelihood()),
-    "exchange": exchange,
-}
-METHODS = {**PAPERS, **OURS}

@@ -25,6 +25,7 @@ class CRF:
     edge_inputs: the same for pairs of neighbours; by default one, always 1. node_tables: (G, K) numbers of every label
     that multiply the inputs; by default an indicator of each label. edge_tables: (H, K, K), by default an indicator of
     each pair. For two labels coded −1 and 1, ``node_tables=[[-1, 1]], edge_tables=[[[1, -1], [-1, 1]]]``.
+    symmetric: one table for each pair of labels in either order, for edges without direction.
     """
 
     def __init__(
@@ -34,18 +35,25 @@ class CRF:
         edge_inputs: int | Sequence[str] | None = None,
         node_tables: ArrayLike | None = None,
         edge_tables: ArrayLike | None = None,
+        symmetric: bool = False,
     ) -> None:
         self.labels = as_states(labels, "the labels")
         K = len(self.labels)
         self.inputs = _names(inputs, "input")
         self.constant_edges = edge_inputs is None
-        self.plain_nodes, self.plain_edges = node_tables is None, edge_tables is None  # tables are the identity
+        self.plain_nodes = node_tables is None  # tables are the identity
+        self.plain_edges = edge_tables is None and not symmetric
         self.edge_inputs = ("1",) if edge_inputs is None else _names(edge_inputs, "edge input")
         self.node_tables = _tables(np.eye(K) if node_tables is None else node_tables, (K,), "node_tables")
-        pairs = np.eye(K * K).reshape(-1, K, K) if edge_tables is None else edge_tables
-        self.edge_tables = _tables(pairs, (K, K), "edge_tables")
+        if symmetric and edge_tables is not None:
+            raise InvalidInput("give edge_tables, or symmetric=True for the usual ones, but not both")
+        first, second = np.triu_indices(K) if symmetric else np.indices((K, K)).reshape(2, -1)
+        self.edge_labels = [(self.labels[i], self.labels[j]) for i, j in zip(first, second, strict=True)]
+        self.edge_tables = _tables(
+            _pair_tables(K, first, second) if edge_tables is None else edge_tables, (K, K), "edge_tables"
+        )
         self._node_names = [str(y) for y in self.labels] if node_tables is None else _numbered(self.node_tables)
-        of_pairs = [f"{a}→{b}" for a in self.labels for b in self.labels]
+        of_pairs = [f"{a}{'–' if symmetric else '→'}{b}" for a, b in self.edge_labels]
         self._edge_names = of_pairs if edge_tables is None else _numbered(self.edge_tables)
 
     @property
@@ -170,6 +178,15 @@ def _dense(x: Any, width: int, what: str) -> Any:
     if array.ndim != 2:
         raise InvalidInput(f"{what}: inputs need a row for each position; got shape {array.shape}")
     return sparse.csr_array(array)
+
+
+def _pair_tables(K: int, first: IntArray, second: IntArray) -> FloatArray:
+    """An indicator of each pair of labels; of both orders where only one is listed."""
+    tables = np.zeros((len(first), K, K))
+    tables[np.arange(len(first)), first, second] = 1.0
+    if len(first) < K * K:
+        tables[np.arange(len(first)), second, first] = 1.0
+    return tables
 
 
 def _names(given: int | Sequence[str], what: str) -> tuple[str, ...]:

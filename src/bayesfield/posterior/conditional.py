@@ -90,20 +90,27 @@ def fit_graphs(
     engine: Engine | str | None = None,
     response: Engine | str | None = None,
     *,
-    settings: Settings | None = None,
-    correction: str = "auto",
+    method: str = "auto",
+    correction: Any = "auto",
+    form: Any = "auto",
+    start: FloatArray | None = None,
+    tolerance: float = 1e-6,
+    max_iterations: int = 200,
     rng: np.random.Generator | int | None = 0,
+    watch: Watch | None = None,
 ) -> Posterior:
     """The Gaussian posterior of a CRF's parameters from labelled graphs of any shape, by any engine.
 
     X: (node_features, edges) or (node_features, edges, edge_features) for each graph; y: the labels of its nodes.
-    engine, response, correction, rng: as in ``bf.fit``; settings: its other arguments.
+    engine and the rest: as in ``bf.fit``. Trees are fitted exactly.
     """
     data = X if isinstance(X, Graphs) else as_graphs(crf, X, y)
     objective = graph_objective(crf, data, prior or Normal(variance=1.0), as_engine(engine))
     given = None if engine is None else objective.engine
     curved = None if response is None else as_engine(response)
-    return fit_objective(crf, objective, len(data), given, curved, settings or Settings(), correction, rng)
+    _one_of(method, ("auto", "newton", "lbfgs"), "method")
+    settings = Settings(method, form, start, tolerance, max_iterations, watch)
+    return fit_objective(crf, objective, len(data), given, curved, settings, correction, rng)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from bayesfield.posterior import Posterior
 from bayesfield.prediction.chain_quadratic import quadratic_labels
 from bayesfield.prediction.supergraph import supergraph_labels
 from bayesfield.prediction.tally import Prediction, Tally, checked, plugged_in
+from bayesfield.types import FloatArray, InvalidInput
 
 
 def predict_sequences(
@@ -34,20 +35,31 @@ def predict_sequences(
     if method == "map":
         node, edge = potentials(crf, data, posterior.mode)
         return plugged_in(best_labellings(chains, node, edge)[0][0], chain_marginals(chains, node, edge).marginal)
-    tally, copies = Tally(data.positions, len(crf.labels)), []
-    for parameters in posterior.sample(draws, rng):
+    points = posterior.sample(draws, rng)
+    tally = _tallied(crf, points, data)
+    if method == "quadratic":
+        return tally.prediction(method, quadratic_labels(crf, posterior, data, distance))
+    if method != "supergraph":
+        return tally.prediction(method)
+    copies, t = [potentials(crf, data, parameters) for parameters in points], pair_starts(data)
+    pairs, tables = np.stack([t, t + 1], axis=1), [edge[data.which[t]] for _, edge in copies]
+    chosen, status = supergraph_labels(pairs, [node for node, _ in copies], tables, tie)
+    return tally.prediction(method, chosen, status)
+
+
+def average_over(crf: CRF, draws: FloatArray, data: Sequences, method: str = "marginal") -> Prediction:
+    """The same by draws of the parameters, (S, F), that are given: a sampler's, say. method: all but the last two."""
+    if method not in ("marginal", "vote", "weighted_vote"):
+        raise InvalidInput(f"given draws are averaged by marginal, vote or weighted_vote; got {method!r}")
+    return _tallied(crf, draws, data).prediction(method)
+
+
+def _tallied(crf: CRF, draws: FloatArray, data: Sequences) -> Tally:
+    chains, tally = ChainArrays(data.ptr, data.which), Tally(data.positions, len(crf.labels))
+    for parameters in draws:
         node, edge = potentials(crf, data, parameters)
         found = chain_marginals(chains, node, edge)
         labels, scores = best_labellings(chains, node, edge)
         weight = np.exp(scores[:, 0] - found.log_z)  # p(y_s | x, λ_s) of every sequence
         tally.add(found.marginal, labels[0], np.repeat(weight, np.diff(chains.ptr)))
-        if method == "supergraph":
-            copies.append((node, edge))
-    if method == "quadratic":
-        return tally.prediction(method, quadratic_labels(crf, posterior, data, distance))
-    if method != "supergraph":
-        return tally.prediction(method)
-    t = pair_starts(data)
-    pairs, tables = np.stack([t, t + 1], axis=1), [edge[data.which[t]] for _, edge in copies]
-    chosen, status = supergraph_labels(pairs, [node for node, _ in copies], tables, tie)
-    return tally.prediction(method, chosen, status)
+    return tally

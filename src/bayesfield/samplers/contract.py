@@ -15,13 +15,25 @@ Stats = dict[str, FloatArray]  # by name, (chain, draw)
 class Problem:
     """What to sample, and its rough shape.
 
-    objective: the negative log posterior. centre: (F,), where it is. factor: (F, F), its shape: λ = centre + factor·z
-    makes z about standard normal; the covariance of proposals and the mass matrix come from it.
+    objective: the negative log posterior. centre: (F,), where it is. factor: its shape: λ = centre + factor·z makes z
+    about standard normal; the covariance of proposals and the mass matrix come from it. (F, F), or (F,) for widths
+    alone: with thousands of parameters a full product takes longer than a gradient.
     """
 
     objective: Objective
     centre: FloatArray
     factor: FloatArray
+
+    def place(self, z: FloatArray) -> FloatArray:
+        """λ of z, (F,) or (…, F)."""
+        moved = z * self.factor if self.factor.ndim == 1 else z @ self.factor.T
+        result: FloatArray = self.centre + moved
+        return result
+
+    def coordinates(self, parameters: FloatArray) -> FloatArray:
+        """z of λ, (F,)."""
+        away = parameters - self.centre
+        return np.asarray(away / self.factor if self.factor.ndim == 1 else np.linalg.solve(self.factor, away))
 
     @property
     def size(self) -> int:
@@ -76,6 +88,6 @@ def new_chains(problem: Problem, count: int, seed: int, spread: float = 1.0) -> 
     chains = []
     for child in np.random.SeedSequence(seed).spawn(count):
         first, second = (np.random.default_rng(s) for s in child.spawn(2))
-        position = problem.centre + spread * problem.factor @ first.standard_normal(problem.size)
+        position = problem.place(spread * first.standard_normal(problem.size))
         chains.append(Chain(position, first, second))
     return chains

@@ -59,7 +59,7 @@ class NUTS(Options):
         self, nutpie: Any, objective: Objective, problem: Problem, start: FloatArray, seed: int, plan: Plan
     ) -> Any:
         """One chain: so its numbers depend on its own seed only, on any number of threads."""
-        first = np.linalg.solve(problem.factor, start - problem.centre)
+        first = problem.coordinates(start)
         model = nutpie.compiled_pyfunc.from_pyfunc(
             problem.size,
             lambda: _density(objective, problem),
@@ -86,13 +86,14 @@ def _density(objective: Objective, problem: Problem) -> Callable[[FloatArray], t
     """log posterior and its gradient in z; in one compiled call where the engine is exact."""
     exact = isinstance(objective, FieldObjective) and isinstance(objective.engine, Exact)
     target = fast_target(objective, Exact()) if exact else None
+    wide = problem.factor.ndim == 2
     turned = np.ascontiguousarray(problem.factor.T)
 
     def log_density(z: FloatArray) -> tuple[float, FloatArray]:
-        point = objective.at(problem.centre + problem.factor @ z)
-        return -point.value, -(turned @ point.gradient)
+        point = objective.at(problem.place(z))
+        return -point.value, -(turned @ point.gradient if wide else turned * point.gradient)
 
-    if target is None:
+    if target is None or not wide:
         return log_density
     packed = pack(target, problem.centre, problem.factor)
 
@@ -108,7 +109,7 @@ def _collect(traces: list[Any], problem: Problem, chains: list[Chain], plan: Pla
         values = [trace[group][name].values[0, plan.thin - 1 :: plan.thin] for trace in traces]
         return np.stack(values).astype(np.float64)
 
-    draws = problem.centre + stacked("posterior", "z") @ problem.factor.T
+    draws = problem.place(stacked("posterior", "z"))
     for chain, own in zip(chains, draws, strict=True):
         chain.position = own[-1]
     return Run(draws, {ours: stacked("sample_stats", theirs) for theirs, ours in _STATS.items()}, chains)

@@ -22,6 +22,8 @@ from bayesfield.samplers.metropolis import Metropolis
 from bayesfield.samplers.nuts import NUTS
 from bayesfield.types import InvalidInput
 
+_FULL = 1000  # parameters up to which NUTS takes correlations from the shape, too
+
 
 def sample_posterior(
     field: RandomField,
@@ -75,7 +77,8 @@ def sample_sequences(
     objective = chain_objective(crf, data, given)
     if shape is None:
         shape = fit_sequences(crf, data, prior=given, correction="none", form="dense")
-    problem = Problem(objective, shape.mean, shape.form.draws(np.eye(crf.n_parameters)))
+    small = crf.n_parameters <= _FULL or not isinstance(chosen, NUTS)
+    problem = Problem(objective, shape.mean, shape.form.draws(np.eye(crf.n_parameters)) if small else shape.sd)
     return sample_problem(crf, problem, chosen, length or Length(), seed, resume, watch)
 
 

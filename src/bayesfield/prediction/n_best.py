@@ -1,0 +1,59 @@
+"""The best labellings of a sequence, with the probability that the posterior gives to each as a whole."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesfield import parallel
+from bayesfield.inference.chain import best_labellings, chain_marginals
+from bayesfield.kernels.chain import ChainArrays
+from bayesfield.learning.conditional import pair_starts, potentials
+from bayesfield.model.conditional import CRF, Sequences
+from bayesfield.posterior import Posterior
+from bayesfield.types import FloatArray, IntArray, InvalidInput
+
+
+class Labelling(NamedTuple):
+    """labels: (T,) numbers. probability: of all of them together, averaged over the posterior."""
+
+    labels: IntArray
+    probability: float
+
+
+def n_best_sequences(
+    crf: CRF,
+    posterior: Posterior,
+    data: Sequences,
+    count: int = 5,
+    draws: int = 100,
+    rng: np.random.Generator | int | None = 0,
+) -> list[list[Labelling]]:
+    """For each sequence the ``count`` best labellings at the posterior's mean, or all there are; likeliest first.
+
+    Their probabilities are averages of p(y | x, λ) over draws of λ, and may order them anew.
+    """
+    if count < 1 or draws < 1:
+        raise InvalidInput(f"count and draws are above zero; got {count} and {draws}")
+    chains = ChainArrays(data.ptr, data.which)
+    labels, scores = best_labellings(chains, *potentials(crf, data, posterior.mean), count)
+    mean = np.zeros((count, len(data)))
+    for parameters in posterior.sample(draws, rng):
+        node, edge = potentials(crf, data, parameters)
+        log_z = chain_marginals(chains, node, edge).log_z
+        mean += np.exp([_scores(data, node, edge, own) - log_z for own in labels]) / draws
+    found = []
+    for s, (begin, end) in enumerate(parallel.spans(data.ptr.tolist())):
+        there = [r for r in range(count) if scores[s, r] > -np.inf and (end > begin or r == 0)]
+        ranked = sorted(there, key=lambda r: -mean[r, s])
+        found.append([Labelling(labels[r, begin:end], float(mean[r, s])) for r in ranked])
+    return found
+
+
+def _scores(data: Sequences, node: FloatArray, edge: FloatArray, labels: IntArray) -> FloatArray:
+    """Unnormalised log-probability of each sequence's labels, (S,)."""
+    own = node[np.arange(len(labels)), labels]
+    t = pair_starts(data)
+    own[t] += edge[data.which[t], labels[t], labels[t + 1]]
+    total = np.concatenate([[0.0], np.cumsum(own)])
+    result: FloatArray = total[data.ptr[1:]] - total[data.ptr[:-1]]
+    return result
