@@ -88,8 +88,10 @@ def _room(node: FloatArray, edge: FloatArray) -> Messages:
 
 def _on_parts(chains: ChainArrays, node: FloatArray, part: Callable[[tuple[int, int]], FloatArray]) -> FloatArray:
     """The sum of part((first, last)) over runs of sequences with about as many positions each."""
+    if node.size < _BRIEF:
+        return part((0, len(chains.ptr) - 1))
     ends = np.searchsorted(chains.ptr, np.linspace(0, chains.ptr[-1], _PARTS + 1))
     ends[0], ends[-1] = 0, len(chains.ptr) - 1
-    bounds = [span for span in parallel.spans(ends.tolist()) if span[0] < span[1]] or [(0, 0)]
-    found = [part(b) for b in bounds] if node.size < _BRIEF else parallel.thread_map(part, bounds)
+    bounds = [span for span in parallel.spans(ends.tolist()) if span[0] < span[1]]
+    found = parallel.thread_map(part, bounds)
     return found[0] if len(found) == 1 else np.asarray(np.sum(found, axis=0))
