@@ -25,9 +25,10 @@ from bayesfield.learning.precision import DensePrecision
 from bayesfield.response.base import require_dense
 from bayesfield.types import Cost, FloatArray, Outcome, Status
 
-_DAMPING = 0.5
+_RATE, _LEAST_RATE = 0.5, 0.01  # of a sweep's change that is taken: at first and at most; at least
+_SLOWER, _FASTER = 0.5, 1.05  # factors of it: after a sweep that moved the mean farther than the one before, and else
 _TOLERANCE = 1e-6  # of the mean, in standard deviations
-_MAX_SWEEPS = 500
+_MAX_SWEEPS = 2000
 
 
 class Propagated(NamedTuple):
@@ -52,14 +53,15 @@ def expectation_propagation(objective: ChainObjective, start: FloatArray) -> Pro
     passes = _Passes(objective)
     sites = passes.at_mode(start)
     mean, covariance, precision = passes.gaussian(sites)
-    change, sweep = float("inf"), 0
+    change, sweep, rate = float("inf"), 0, _RATE
     while sweep < _MAX_SWEEPS and change > _TOLERANCE:
         fresh = passes.updated(sites, mean, covariance)
-        sites = _Sites(*(old + _DAMPING * (new - old) for old, new in zip(sites, fresh, strict=True)))
-        before = mean
+        sites = _Sites(*(old + rate * (new - old) for old, new in zip(sites, fresh, strict=True)))
+        before, last = mean, change
         mean, covariance, precision = passes.gaussian(sites)
-        moved = (mean - before) / np.sqrt(np.diag(covariance))
+        moved = (mean - before) / np.sqrt(np.diag(covariance)) / rate
         change, sweep = float(np.abs(moved).max(initial=0.0)), sweep + 1
+        rate = max(_SLOWER * rate, _LEAST_RATE) if change > last else min(_FASTER * rate, _RATE)
     good = change <= _TOLERANCE
     return Propagated(mean, precision, Status(Outcome.OPTIMUM if good else Outcome.NO_OPTIMUM, sweep, change))
 
