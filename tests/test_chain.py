@@ -15,7 +15,7 @@ from bayesfield.learning.conditional import chain_objective, potentials
 from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.posterior.conditional import fit_sequences
 from bayesfield.samplers.contrasts import Steps, contrast_of
-from bayesfield.samplers.sample import Length, sample_sequences
+from bayesfield.samplers.sample import sample_sequences
 
 from tolerances import ALGEBRA
 
@@ -257,8 +257,10 @@ def test_block_posterior_of_edge_inputs_and_its_widths():
 def test_samplers_agree_on_a_chain_crf():
     """NUTS and Metropolis with exact values: means within 4.5 standard errors (8 numbers; false alarm 1e-4)."""
     crf, data, *_ = crf_problem("spins")
-    first = sample_sequences(crf, data, bf.Normal(variance=0.5), bf.NUTS(), length=Length(2000))
-    second = sample_sequences(crf, data, bf.Normal(variance=0.5), bf.Metropolis(), length=Length(1500, thin=6), seed=1)
+    first = sample_sequences(crf, data, prior=bf.Normal(variance=0.5), sampler=bf.NUTS(), draws=2000)
+    second = sample_sequences(
+        crf, data, prior=bf.Normal(variance=0.5), sampler=bf.Metropolis(), draws=1500, thin=6, seed=1
+    )
     one, other = first.summary(), second.summary()
     gap = (one["mean"] - other["mean"]) / np.hypot(one["mcse"], other["mcse"])
     assert np.abs(gap).max() < 4.5
@@ -271,7 +273,7 @@ def test_variational_posterior_of_a_chain_crf_is_near_the_sampled_one():
     """Few data, wide prior: the corrected mean is within 0.15 sd of NUTS's in every parameter, the mode is not."""
     crf, data, *_ = crf_problem("indicators")
     prior = bf.Normal(variance=2.0)
-    truth = sample_sequences(crf, data, prior, length=Length(3000)).summary()
+    truth = sample_sequences(crf, data, prior=prior, draws=3000).summary()
     fitted = fit_sequences(crf, data, prior=prior, correction="variational")
     away = np.abs(fitted.mean - truth["mean"]) / truth["sd"]
     assert away.max() < 0.15
@@ -299,12 +301,12 @@ def test_langevin_on_a_chain_crf():
     """LV-CD after many sweeps is near NUTS; after one it is what it is. Small steps, so little widening."""
     crf, data, *_ = crf_problem("spins")
     prior = bf.Normal(variance=0.5)
-    truth = sample_sequences(crf, data, prior, length=Length(2000)).summary()
-    langevin = sample_sequences(crf, data, prior, bf.Langevin(sweeps=20, step=0.3), length=Length(3000, thin=10))
+    truth = sample_sequences(crf, data, prior=prior, draws=2000).summary()
+    langevin = sample_sequences(crf, data, prior=prior, sampler=bf.Langevin(sweeps=20, step=0.3), draws=3000, thin=10)
     away = (langevin.summary()["mean"] - truth["mean"]) / truth["sd"]
     assert np.abs(away).max() < 0.2
     np.testing.assert_allclose(langevin.summary()["sd"], truth["sd"], rtol=0.15)
-    again = sample_sequences(crf, data, prior, bf.Langevin(sweeps=20, step=0.3), length=Length(3000, thin=10))
+    again = sample_sequences(crf, data, prior=prior, sampler=bf.Langevin(sweeps=20, step=0.3), draws=3000, thin=10)
     np.testing.assert_array_equal(langevin.values, again.values)
 
 

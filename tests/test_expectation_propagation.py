@@ -11,7 +11,7 @@ from bayesfield.learning.expectation_propagation import _Passes, expectation_pro
 from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.posterior.conditional import fit_sequences
 from bayesfield.prediction import predict_sequences
-from bayesfield.samplers.sample import Length, sample_sequences
+from bayesfield.samplers.sample import sample_sequences
 
 SIGNS = {"node_tables": [[-1, 1]], "edge_tables": [[[1, -1], [-1, 1]]]}
 
@@ -86,7 +86,7 @@ def test_near_the_true_posterior_where_positions_are_independent():
     """Few cases, wide prior: closer to NUTS's mean than the mode is. Its 4,000 draws give means to about 0.03 sd."""
     crf, data = labelled(3, [1] * 12)
     ep = fit_sequences(crf, data, method="ep", prior=bf.Normal(variance=4.0))
-    truth = sample_sequences(crf, data, bf.Normal(variance=4.0), length=Length(draws=1000), seed=0)
+    truth = sample_sequences(crf, data, prior=bf.Normal(variance=4.0), draws=1000, seed=0)
     mean, sd = truth.flat.mean(axis=0), truth.flat.std(axis=0)
     n = crf.n_state
     off = [np.abs((point - mean) / sd)[:n].max() for point in (ep.mean, ep.mode)]

@@ -40,7 +40,7 @@ def constraints(crf, X, y):
 def test_reaches_the_optimum_of_the_quadratic_programme(variance):
     """min ½|λ|²/σ² + Σ ξ_n with ξ_n ≥ Δ − λᵀ(f(y_n) − f(y)) for all labellings, by SciPy's SLSQP."""
     crf, X, y = problem()
-    found = max_margin(crf, as_sequences(crf, X, y), variance, tolerance=1e-3, epochs=3000)
+    found = max_margin(crf, X, y, variance, tolerance=1e-3, epochs=3000)
     sets = constraints(crf, X, y)
     F = crf.n_parameters
 

@@ -6,6 +6,8 @@ posterior = bf.fit(field, X, prior=bf.Normal(variance=0.25))
 posterior.summary()
 """
 
+from typing import TYPE_CHECKING, Any
+
 from bayesfield.formats.arviz import to_arviz
 from bayesfield.inference import (
     Auto,
@@ -24,17 +26,45 @@ from bayesfield.inference import (
     sample,
 )
 from bayesfield.learning import ContrastiveDivergence, IterativeScaling, PseudoLikelihood
+from bayesfield.learning.max_margin import MaxMargin, max_margin
 from bayesfield.model import Factor, Normal, RandomField, Variable, chain, grid, grid_edges, pairwise, potts
+from bayesfield.model.conditional import CRF, as_sequences
+from bayesfield.model.graphs import as_graphs
 from bayesfield.posterior import Check, FitRecord, Posterior, fit
-from bayesfield.samplers import NUTS, Draws, Exchange, Langevin, Metropolis, Sampler, load_draws, sample_posterior
+from bayesfield.posterior.conditional import fit_graphs, fit_sequences
+from bayesfield.posterior.cross_validation import VarianceChoice, cross_validated_variance
+from bayesfield.prediction import (
+    Labelling,
+    Prediction,
+    average_over,
+    n_best_sequences,
+    predict_graphs,
+    predict_sequences,
+)
+from bayesfield.samplers import (
+    NUTS,
+    Draws,
+    Exchange,
+    Langevin,
+    Metropolis,
+    Sampler,
+    load_draws,
+    sample_posterior,
+    sample_sequences,
+)
 from bayesfield.types import BayesfieldError, FitWarning, IndefiniteCurvature, InvalidInput, Outcome, Status, TooLarge
+
+if TYPE_CHECKING:
+    from bayesfield.estimators import BayesianCRF
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "CRF",
     "NUTS",
     "Auto",
     "BayesfieldError",
+    "BayesianCRF",
     "Beliefs",
     "Bethe",
     "Check",
@@ -52,11 +82,14 @@ __all__ = [
     "InvalidInput",
     "IterativeScaling",
     "Kikuchi",
+    "Labelling",
     "Langevin",
+    "MaxMargin",
     "Metropolis",
     "Normal",
     "Outcome",
     "Posterior",
+    "Prediction",
     "PseudoLikelihood",
     "RandomField",
     "Sampled",
@@ -64,18 +97,39 @@ __all__ = [
     "Status",
     "TooLarge",
     "Variable",
+    "VarianceChoice",
+    "as_graphs",
+    "as_sequences",
+    "average_over",
     "chain",
     "covariance",
+    "cross_validated_variance",
     "fit",
+    "fit_graphs",
+    "fit_sequences",
     "grid",
     "grid_edges",
     "infer",
     "load_draws",
+    "max_margin",
     "most_probable",
+    "n_best_sequences",
     "pairwise",
     "potts",
+    "predict_graphs",
+    "predict_sequences",
     "preview",
     "sample",
     "sample_posterior",
+    "sample_sequences",
     "to_arviz",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Estimators when they are asked for: scikit-learn takes half a second to import."""
+    if name == "BayesianCRF":
+        from bayesfield.estimators import BayesianCRF
+
+        return BayesianCRF
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -95,7 +95,7 @@ class DocumentPrediction(Experiment):
             "Laplace": cache(lambda: fit_sequences(crf, train, prior=prior, correction="none")),
             "corrected": cache(lambda: fit_sequences(crf, train, prior=prior, correction="variational")),
             "EP": cache(lambda: fit_sequences(crf, train, prior=prior, method="ep")),
-            "max margin": cache(lambda: max_margin(crf, train, PRIOR_VARIANCE)),
+            "max margin": cache(lambda: max_margin(crf, train, variance=PRIOR_VARIANCE)),
         }
         for name, predictor in PREDICTORS.items():
             if store.has(cell(task, name)):

@@ -26,8 +26,7 @@ from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.posterior.conditional import fit_sequences
 from bayesfield.posterior.cross_validation import cross_validated_variance
 from bayesfield.prediction import Prediction, average_over, predict_sequences
-from bayesfield.samplers import NUTS
-from bayesfield.samplers.sample import Length, sample_sequences
+from bayesfield.samplers import sample_sequences
 from bayesfield.types import InvalidInput
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -137,7 +136,13 @@ class LetterPrediction(Experiment):
         """NUTS's average first, and then how far the others are from it."""
         (train, test), begun = data, time.process_time()
         draws = sample_sequences(
-            crf, train, Normal(variance=about["variance"]), NUTS(), length=Length(scale.draws, 2, 500), seed=seed
+            crf,
+            train,
+            prior=Normal(variance=about["variance"]),
+            draws=scale.draws,
+            chains=2,
+            warmup=500,
+            seed=seed,
         )
         truth = average_over(crf, draws.flat[:: max(1, len(draws.flat) // 500)], test)
         about = {**about, "nuts_mpsrf": float(np.nanmax(draws.summary()["r_hat"]))}
@@ -201,7 +206,7 @@ def _posteriors(crf: CRF, train: Sequences, variance: float) -> Posteriors:
     return {
         "Laplace": cache(lambda: fit_sequences(crf, train, prior=prior, correction="none")),
         "corrected": cache(lambda: fit_sequences(crf, train, prior=prior, correction="variational")),
-        "max margin": cache(lambda: max_margin(crf, train, variance)),
+        "max margin": cache(lambda: max_margin(crf, train, variance=variance)),
         "MAP": cache(lambda: fit_sequences(crf, train, prior=prior, form="block")),
     }
 

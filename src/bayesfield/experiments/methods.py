@@ -85,7 +85,10 @@ class ChainProblem(NamedTuple):
         return fit_sequences(self.crf, self.data, prior=self.prior, rng=rng, **options)
 
     def sample(self, sampler: Sampler, length: Length, seed: int) -> Draws:
-        return sample_sequences(self.crf, self.data, self.prior, sampler, length=length, shape=self.shape, seed=seed)
+        options = dataclasses.asdict(length)
+        return sample_sequences(
+            self.crf, self.data, prior=self.prior, sampler=sampler, shape=self.shape, seed=seed, **options
+        )
 
 
 class Outcome(NamedTuple):

@@ -7,7 +7,9 @@ sequence, a step of closed-form length, and a duality gap that bounds how far th
 slow to close the gap to many digits; a thousandth is soon reached.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +18,7 @@ from bayesfield.inference.chain import best_labellings
 from bayesfield.kernels.chain import ChainArrays
 from bayesfield.learning.conditional import chain_objective, potentials
 from bayesfield.model import Normal
-from bayesfield.model.conditional import CRF, Sequences
+from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.types import FloatArray, InvalidInput, Outcome, Status
 
 
@@ -31,9 +33,22 @@ class MaxMargin:
 
 
 def max_margin(
-    crf: CRF, data: Sequences, variance: float = 1.0, tolerance: float = 1e-3, epochs: int = 200, seed: int = 0
+    crf: CRF,
+    X: Sequence[Any] | Sequences,
+    y: Sequence[Any] | None = None,
+    variance: float = 1.0,
+    *,
+    Z: Sequence[Any] | None = None,
+    tolerance: float = 1e-3,
+    epochs: int = 200,
+    seed: int = 0,
 ) -> MaxMargin:
-    """The max-margin parameters. variance: σ². tolerance: of the gap, relative to the objective. epochs: budget."""
+    """The max-margin weights of a chain CRF, for comparison: a point, with no width.
+
+    X, y, Z: as in ``bf.fit_sequences``. variance: σ². tolerance: of the gap, relative to the objective. epochs: how
+    often each sequence is visited, at most. seed: of their order.
+    """
+    data = X if isinstance(X, Sequences) else as_sequences(crf, X, y, Z)
     if data.labels is None:
         raise InvalidInput("a CRF is fitted to labelled sequences: give y")
     parts = [_Sequence(crf, data, a, b) for a, b in parallel.spans(data.ptr.tolist()) if b > a]

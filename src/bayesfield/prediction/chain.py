@@ -1,12 +1,15 @@
 """Labels of new sequences by a chain CRF's posterior. Inference on chains is exact."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from bayesfield.inference.chain import best_labellings, chain_marginals
 from bayesfield.kernels.chain import ChainArrays
 from bayesfield.learning.conditional import pair_starts, potentials
 from bayesfield.learning.max_margin import MaxMargin
-from bayesfield.model.conditional import CRF, Sequences
+from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.posterior import Posterior
 from bayesfield.prediction.chain_quadratic import quadratic_labels
 from bayesfield.prediction.supergraph import supergraph_labels
@@ -17,20 +20,22 @@ from bayesfield.types import FloatArray, InvalidInput
 def predict_sequences(
     crf: CRF,
     posterior: Posterior | MaxMargin,
-    data: Sequences,
+    X: Sequence[Any] | Sequences,
     method: str = "marginal",
     draws: int = 100,
     rng: np.random.Generator | int | None = 0,
     tie: float = float("inf"),
     distance: int | None = 1,
+    Z: Sequence[Any] | None = None,
 ) -> Prediction:
-    """Labels of all positions.
+    """Labels of all positions. X, Z: as in ``bf.fit_sequences``. posterior: or max-margin weights, for "map".
 
     method: "map", "marginal", "vote", "weighted_vote", "supergraph" or "quadratic" (prediction.tally). draws: of the
     parameters, for all but "map". tie: strength of the super-graph's ties. distance: of the labels whose couplings the
     quadratic correction keeps; None for all.
     """
     posterior = checked(posterior, method, draws)
+    data = X if isinstance(X, Sequences) else as_sequences(crf, X, None, Z)
     chains = ChainArrays(data.ptr, data.which)
     if method == "map":
         node, edge = potentials(crf, data, posterior.mode)
@@ -47,10 +52,20 @@ def predict_sequences(
     return tally.prediction(method, chosen, status)
 
 
-def average_over(crf: CRF, draws: FloatArray, data: Sequences, method: str = "marginal") -> Prediction:
-    """The same by draws of the parameters, (S, F), that are given: a sampler's, say. method: all but the last two."""
+def average_over(
+    crf: CRF,
+    draws: FloatArray,
+    X: Sequence[Any] | Sequences,
+    method: str = "marginal",
+    Z: Sequence[Any] | None = None,
+) -> Prediction:
+    """The same by draws of the parameters that are given, (S, F): a sampler's, say.
+
+    method: "marginal", "vote" or "weighted_vote". X, Z: as in ``bf.fit_sequences``.
+    """
     if method not in ("marginal", "vote", "weighted_vote"):
         raise InvalidInput(f"given draws are averaged by marginal, vote or weighted_vote; got {method!r}")
+    data = X if isinstance(X, Sequences) else as_sequences(crf, X, None, Z)
     return _tallied(crf, draws, data).prediction(method)
 
 

@@ -1,7 +1,8 @@
 """Labels of new graphs by a CRF's posterior, by any engine. Each graph by itself."""
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -12,7 +13,7 @@ from bayesfield.inference import Engine, as_engine
 from bayesfield.learning.conditional import compiled_graphs, pair_inputs
 from bayesfield.learning.max_margin import MaxMargin
 from bayesfield.model.conditional import CRF
-from bayesfield.model.graphs import Graphs
+from bayesfield.model.graphs import Graphs, as_graphs
 from bayesfield.posterior import Posterior
 from bayesfield.prediction.quadratic import LocalQuadratic, climbed, coupled, within
 from bayesfield.prediction.supergraph import supergraph_labels
@@ -23,7 +24,7 @@ from bayesfield.types import FloatArray, IntArray, Status
 def predict_graphs(
     crf: CRF,
     posterior: Posterior | MaxMargin,
-    data: Graphs,
+    X: Sequence[Any] | Graphs,
     method: str = "marginal",
     draws: int = 100,
     rng: np.random.Generator | int | None = 0,
@@ -31,7 +32,11 @@ def predict_graphs(
     distance: int | None = 1,
     engine: Engine | str | None = None,
 ) -> Prediction:
-    """Labels of all nodes. engine: for marginals and best labellings; the rest as in ``predict_sequences``."""
+    """Labels of all nodes. X: as in ``bf.fit_graphs``. engine: for marginals and best labellings.
+
+    The rest as in ``bf.predict_sequences``; distances are along edges.
+    """
+    data = X if isinstance(X, Graphs) else as_graphs(crf, X)
     posterior = checked(posterior, method, draws)
     points = posterior.mode[None] if method == "map" else posterior.sample(draws, rng)
     request = _Request(crf, posterior, method, tie, distance, as_engine(engine))

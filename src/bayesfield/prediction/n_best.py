@@ -1,6 +1,7 @@
 """The best labellings of a sequence, with the probability that the posterior gives to each as a whole."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from bayesfield import parallel
 from bayesfield.inference.chain import best_labellings, chain_marginals
 from bayesfield.kernels.chain import ChainArrays
 from bayesfield.learning.conditional import pair_starts, potentials
-from bayesfield.model.conditional import CRF, Sequences
+from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.posterior import Posterior
 from bayesfield.types import FloatArray, IntArray, InvalidInput
 
@@ -23,15 +24,18 @@ class Labelling(NamedTuple):
 def n_best_sequences(
     crf: CRF,
     posterior: Posterior,
-    data: Sequences,
+    X: Sequence[Any] | Sequences,
     count: int = 5,
     draws: int = 100,
     rng: np.random.Generator | int | None = 0,
+    Z: Sequence[Any] | None = None,
 ) -> list[list[Labelling]]:
     """For each sequence the ``count`` best labellings at the posterior's mean, or all there are; likeliest first.
 
-    Their probabilities are averages of p(y | x, λ) over draws of λ, and may order them anew.
+    Their probabilities are averages of p(y | x, λ) over draws of λ, and may order them anew. X, Z: as in
+    ``bf.fit_sequences``.
     """
+    data = X if isinstance(X, Sequences) else as_sequences(crf, X, None, Z)
     if count < 1 or draws < 1:
         raise InvalidInput(f"count and draws are above zero; got {count} and {draws}")
     chains = ChainArrays(data.ptr, data.which)

@@ -6,6 +6,16 @@ from bayesfield.samplers.exchange import Exchange
 from bayesfield.samplers.langevin import Langevin
 from bayesfield.samplers.metropolis import Metropolis
 from bayesfield.samplers.nuts import NUTS
-from bayesfield.samplers.sample import sample_posterior
+from bayesfield.samplers.sample import sample_posterior, sample_sequences
 
-__all__ = ["NUTS", "Draws", "Exchange", "Langevin", "Metropolis", "Sampler", "load_draws", "sample_posterior"]
+__all__ = [
+    "NUTS",
+    "Draws",
+    "Exchange",
+    "Langevin",
+    "Metropolis",
+    "Sampler",
+    "load_draws",
+    "sample_posterior",
+    "sample_sequences",
+]

@@ -2,6 +2,7 @@
 
 import copy
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from bayesfield.inference import Auto, Bethe, Exact, Sampled
 from bayesfield.learning import mrf_objective
 from bayesfield.learning.conditional import chain_objective
 from bayesfield.model import Normal, Parametrised, RandomField
-from bayesfield.model.conditional import CRF, Sequences
+from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.posterior import Posterior, fit
 from bayesfield.posterior.conditional import fit_sequences
 from bayesfield.response.base import require_dense
@@ -57,29 +58,37 @@ def sample_posterior(
 
 def sample_sequences(
     crf: CRF,
-    data: Sequences,
+    X: Sequence[Any] | Sequences,
+    y: Sequence[Any] | None = None,
     prior: Normal | None = None,
     sampler: Sampler | None = None,
     *,
-    length: "Length | None" = None,
+    Z: Sequence[Any] | None = None,
+    draws: int = 1000,
+    chains: int = 4,
+    warmup: int | None = None,
+    thin: int = 1,
     shape: Posterior | None = None,
     seed: int = 0,
     resume: Draws | None = None,
     watch: Progress | None = None,
 ) -> Draws:
-    """The same for a chain CRF and labelled sequences: NUTS and Metropolis with exact log Z, or Langevin."""
+    """Draws of a chain CRF's parameters given labelled sequences.
+
+    X, y, Z, prior: as in ``bf.fit_sequences``. sampler: bf.NUTS() or bf.Metropolis(), with exact log Z, or
+    bf.Langevin(). The rest as in ``bf.sample_posterior``. With more than a thousand parameters NUTS takes widths from
+    the shape, not its correlations: a full product would take longer than a gradient.
+    """
     chosen = NUTS() if sampler is None else sampler
     if not isinstance(chosen, NUTS | Metropolis | Langevin):
-        raise InvalidInput(
-            f"chains of labels are sampled by bf.NUTS(), bf.Metropolis() or bf.Langevin(); got {chosen!r}"
-        )
-    given = prior or Normal(variance=1.0)
+        raise InvalidInput(f"chains of labels have bf.NUTS(), bf.Metropolis() and bf.Langevin(); got {chosen!r}")
+    given, data = prior or Normal(variance=1.0), X if isinstance(X, Sequences) else as_sequences(crf, X, y, Z)
     objective = chain_objective(crf, data, given)
     if shape is None:
         shape = fit_sequences(crf, data, prior=given, correction="none", form="dense")
     small = crf.n_parameters <= _FULL or not isinstance(chosen, NUTS)
     problem = Problem(objective, shape.mean, shape.form.draws(np.eye(crf.n_parameters)) if small else shape.sd)
-    return sample_problem(crf, problem, chosen, length or Length(), seed, resume, watch)
+    return sample_problem(crf, problem, chosen, Length(draws, chains, warmup, thin), seed, resume, watch)
 
 
 @dataclass(frozen=True)
