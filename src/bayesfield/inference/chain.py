@@ -14,7 +14,7 @@ from bayesfield.kernels.chain import ChainArrays, Messages
 from bayesfield.types import FloatArray, IntArray, Outcome, Status
 
 _PARTS = 8
-_BRIEF = 200_000  # numbers in all messages below which starting threads takes longer than the work
+_BRIEF = 1_000_000  # numbers in all messages below which threads, and their sums, take longer than they save
 
 
 @dataclass(frozen=True, eq=False)

@@ -80,10 +80,16 @@ def _send(
     start = g.table_ptr[a]
     size = g.cardinality[g.scope[slot]]
     step = g.stride[slot]
+    other = first + last - 1 - slot  # where there are two
+    if maximise and last - first == 2:
+        at = g.message_ptr[other]
+        for x in range(size):
+            out[x] = -np.inf
+            for y in range(g.cardinality[g.scope[other]]):
+                out[x] = max(out[x], theta[start + x * step + y * g.stride[other]] + cavity[at + y])
     if not maximise:
         out[:size] = 0.0
         if last - first == 2:
-            other = first + last - 1 - slot
             at = g.message_ptr[other]
             for x in range(size):
                 total = 0.0
@@ -94,10 +100,13 @@ def _send(
             for e in range(g.table_ptr[a + 1] - start):
                 out[e // step % size] += psi[start + e] * _rest(g, slot, e, weight, False)
     top = -np.inf
-    shift = theta[start : g.table_ptr[a + 1]].max()
+    shift = 0.0 if maximise else theta[start : g.table_ptr[a + 1]].max()
     for x in range(size):
-        if maximise or out[x] < TINY:
-            out[x] = _sum_in_logs(g, theta, cavity, slot, x, maximise) - (0.0 if maximise else shift)
+        if maximise:
+            if last - first != 2:
+                out[x] = _sum_in_logs(g, theta, cavity, slot, x, True)
+        elif out[x] < TINY:
+            out[x] = _sum_in_logs(g, theta, cavity, slot, x, False) - shift
         else:
             out[x] = np.log(out[x])
         top = max(top, out[x])

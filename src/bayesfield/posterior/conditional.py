@@ -21,13 +21,14 @@ from bayesfield.posterior.fitting import Settings, fit_objective
 from bayesfield.posterior.found import Corrected, checked_start, fit_record, warn_of
 from bayesfield.posterior.laplace import Posterior
 from bayesfield.posterior.skewness import MOST, marginal_skewness
-from bayesfield.posterior.variational import variational
+from bayesfield.posterior.variational import FEW, MANY, variational
 from bayesfield.response.base import require_dense
 from bayesfield.types import FloatArray, InvalidInput, Status
 
 _DENSE = 5000  # parameters up to which the precision is dense
 _DEAR = 10.0  # seconds of one curvature, beyond which L-BFGS finds the mode
-_AFFORDABLE = 60.0  # seconds of a correction
+_AFFORDABLE = 30.0  # seconds of a correction
+_STEPS = 12  # of the variational correction, more or less
 _EXACT = "Chain()"
 
 
@@ -164,7 +165,7 @@ def _form(form: str, size: int) -> str:
 
 
 def _kind(correction: str, cost: _Cost, objective: ChainObjective) -> tuple[str, str]:
-    """The correction to make, and why. About 10 steps, with 640 gradients and 8 curvatures each."""
+    """The correction to make, and why. About 12 steps, each with gradients, and mostly curvatures, at all draws."""
     _one_of(correction, ("auto", "none", "mean", "variational"), "correction")
     if objective.form == "block":
         if correction in ("mean", "variational"):
@@ -174,8 +175,9 @@ def _kind(correction: str, cost: _Cost, objective: ChainObjective) -> tuple[str,
         return "none", "widths by blocks are too rough to correct by"
     if correction != "auto":
         return correction, ""
-    draws = min(4 * objective.crf.n_parameters, 640)
-    refined = 10 * (draws * cost.gradient + 8 * cost.curvature)
+    size = objective.crf.n_parameters
+    refined = _STEPS * (4 * min(max(size, 64), 160) * (cost.gradient + (cost.curvature if size <= MANY else 0.0)))
+    refined += _STEPS * 4 * FEW * cost.curvature
     if objective.form == "dense" and refined < _AFFORDABLE:
         return "variational", ""
     shifted = 800 * cost.gradient
