@@ -15,7 +15,8 @@ from scipy import sparse
 
 import bayesfield as bf
 from bayesfield import parallel
-from bayesfield.learning import lbfgs
+from bayesfield.experiments.documents import data_folder, labelled_files, line_crf, line_sequences, source_of
+from bayesfield.learning import lbfgs, newton
 from bayesfield.learning.conditional import ChainObjective, chain_objective
 from bayesfield.model.conditional import CRF, Sequences
 from benchmarks.timing import Report, Watch, best, installed
@@ -23,6 +24,7 @@ from benchmarks.timing import Report, Watch, best, installed
 FULL, QUICK, SMALL = (2000, 50, 20, 10_000, 50), (200, 50, 20, 10_000, 50), (60, 10, 5, 200, 8)
 TARGETS = {1: 0.5, 2: 0.3}  # of crfsuite's time, by cores
 AGREE = 1e-5
+AFTER_MAP = 1.0  # seconds
 
 
 def run(watch: Watch) -> list[Report]:
@@ -47,14 +49,26 @@ def run(watch: Watch) -> list[Report]:
     os.sched_setaffinity(0, cores)
     columns = ("chain CRF", "gradient s", "crfsuite's iteration s", "ratio", "target", "met")
     notes = (f"same optimum: relative difference {agreement:.1e}",) if agreement is not None else ()
-    return [
-        Report(
-            "Gradient of a chain CRF, 100,000 positions" if not watch.quick else "Gradient of a chain CRF, small",
-            columns,
-            rows,
-            notes,
-        )
-    ]
+    title = "Gradient of a chain CRF, 100,000 positions" if not watch.quick else "Gradient of a chain CRF, small"
+    return [Report(title, columns, rows, notes), _posterior(watch)]
+
+
+def _posterior(watch: Watch) -> Report:
+    """Labelled lines, 20 files of 500, 48 parameters: the posterior after the MAP, plain and with its mean moved."""
+    watch.tell("crf, posterior of labelled lines")
+    folder = data_folder(None)
+    files = labelled_files(folder, 500)[:20]
+    crf = line_crf(files)
+    data = line_sequences(crf, files)
+    objective = chain_objective(crf, data, bf.Normal(variance=1.0))
+    mode = newton(objective, objective.location, 1e-6, 100).parameters
+    search = best(lambda: newton(objective, objective.location, 1e-6, 100), watch.seconds)
+    rows = []
+    for correction in ("none", "mean"):
+        whole = best(partial(bf.fit_sequences, crf, data, start=mode, correction=correction), watch.seconds)
+        rows.append((correction, search, whole, whole / search, AFTER_MAP, whole <= AFTER_MAP))
+    columns = ("correction", "MAP s", "posterior after it s", "ratio", "target s", "met")
+    return Report(f"Posterior of a chain CRF, {data.positions:,} lines ({source_of(folder)})", columns, rows)
 
 
 def _problem(S: int, T: int, K: int, D: int, active: int) -> ChainObjective:

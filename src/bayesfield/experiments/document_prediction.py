@@ -100,9 +100,9 @@ class DocumentPrediction(Experiment):
         for name, predictor in PREDICTORS.items():
             if store.has(cell(task, name)):
                 continue
-            found, seconds, status = predicted(crf, posteriors, predictor, test)
-            row = {"method": name, "split": task.number, **scores(found, test.labels), "seconds": round(seconds, 3)}
-            store.put(cell(task, name), [{**row, "status": status}])
+            found, seconds = predicted(crf, posteriors, predictor, test)
+            row = {"method": name, "split": task.number, **scores(found, test.labels), **seconds}
+            store.put(cell(task, name), [{**row, "status": str(found.status)}])
 
     def draw(self, table: pd.DataFrame, store: Store) -> plots.Figure:
         return plots.predictor_scores(table, {"error": "error", "log_loss": "log loss, nats"})

@@ -113,11 +113,11 @@ class LetterPrediction(Experiment):
         posteriors = _posteriors(words.crf, train, variance)
         if task.kind == "fold":
             found = predict_sequences(words.crf, posteriors["MAP"](), test, "map")
-            self._keep(store, task, "MAP", about, found, test, time.process_time() - begun)
+            self._keep(store, task, "MAP", about, found, test, {"seconds": round(time.process_time() - begun, 2)})
         elif task.kind == "predictors":
             for name, predictor in PREDICTORS.items():
                 if not store.has(cell(task, name)):
-                    found, seconds, _ = predicted(words.crf, posteriors, predictor, test)
+                    found, seconds = predicted(words.crf, posteriors, predictor, test)
                     self._keep(store, task, name, about, found, test, seconds)
         else:
             self._against(store, task, scale, words.crf, (train, test), posteriors, about, seed)
@@ -146,10 +146,11 @@ class LetterPrediction(Experiment):
         )
         truth = average_over(crf, draws.flat[:: max(1, len(draws.flat) // 500)], test)
         about = {**about, "nuts_mpsrf": float(np.nanmax(draws.summary()["r_hat"]))}
-        self._keep(store, task, "NUTS", {**about, "distance": 0.0}, truth, test, time.process_time() - begun)
+        seconds = {"seconds": 0.0, "fit_seconds": round(time.process_time() - begun, 2)}
+        self._keep(store, task, "NUTS", {**about, "distance": 0.0}, truth, test, seconds)
         for name, predictor in AGAINST.items():
             if name != "NUTS" and not store.has(cell(task, name)):
-                found, seconds, _ = predicted(crf, posteriors, predictor, test)
+                found, seconds = predicted(crf, posteriors, predictor, test)
                 far = total_variation(found.probabilities, truth.probabilities)
                 self._keep(store, task, name, {**about, "distance": far}, found, test, seconds)
 
@@ -161,10 +162,10 @@ class LetterPrediction(Experiment):
         about: dict[str, Any],
         found: Prediction,
         test: Sequences,
-        seconds: float,
+        seconds: dict[str, float],
     ) -> None:
         assert test.labels is not None
-        row = {"method": name, **about, **scores(found, test.labels), "seconds": round(seconds, 2)}
+        row = {"method": name, **about, **scores(found, test.labels), **seconds}
         store.put(cell(task, name), [{**row, "status": str(found.status)}])
 
     def draw(self, table: pd.DataFrame, store: Store) -> plots.Figure:

@@ -13,7 +13,7 @@ from bayesfield.graph import Graph, pair_graph
 from bayesfield.inference import Bethe, Engine
 from bayesfield.types import FloatArray, IntArray, InvalidInput, Status
 
-_ENGINE = Bethe(damping=0.3, max_sweeps=300)
+_ENGINE = Bethe(damping=0.3, max_sweeps=100)
 
 
 def supergraph_labels(
