@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from bayesfield.kernels.chain import ChainArrays
 from bayesfield.learning import lbfgs
 from bayesfield.learning.conditional import chain_objective, potentials
 from bayesfield.model import Normal
-from bayesfield.model.conditional import CRF, Sequences
+from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.types import FloatArray, InvalidInput
 
 VARIANCES = (0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 2.0, 3.0, 10.0)
@@ -29,12 +30,20 @@ class VarianceChoice:
 
 def cross_validated_variance(
     crf: CRF,
-    data: Sequences,
+    X: Sequence[Any] | Sequences,
+    y: Sequence[Any] | None = None,
     candidates: Sequence[float] = VARIANCES,
     folds: int = 5,
+    *,
+    Z: Sequence[Any] | None = None,
     rng: np.random.Generator | int | None = 0,
 ) -> VarianceChoice:
-    """By log loss of the mode's marginals. Each candidate starts from the mode of the one before."""
+    """The prior variance whose modes have the smallest log loss on sequences left out.
+
+    X, y, Z: as in ``bf.fit_sequences``. candidates: to try; each starts from the mode of the one before. folds: parts
+    of the data, each left out once; rng: who is in which.
+    """
+    data = X if isinstance(X, Sequences) else as_sequences(crf, X, y, Z)
     if data.labels is None or len(data) < 2 or folds < 2:
         raise InvalidInput("cross-validation needs at least two labelled sequences and two folds")
     if not candidates or not all(v > 0 for v in candidates):
