@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 
 import bayesfield as bf
-from bayesfield.graph import compiled
+from bayesfield.graph import compiled, pair_graph
+from bayesfield.kernels import max_product, messages
 
 from awkward import CASES, FOREST_IDS, FORESTS, IDS
 from naive import Naive
@@ -192,3 +193,27 @@ def _strip_log_z(field, parameters, rows, columns):
             message = np.logaddexp.reduce(table + message[:, None], axis=0)
         message = message + own
     return np.logaddexp.reduce(message)
+
+
+@pytest.mark.parametrize("damping", [0.0, 0.3])
+@pytest.mark.parametrize("seed", range(6))
+def test_max_product_of_pairs_is_that_of_the_general_kernel(seed, damping):
+    """Cardinalities that differ, forbidden pairs, a node without edges; the same messages after every sweep."""
+    rng = np.random.default_rng(seed)
+    cards = rng.integers(1, 5, 9)
+    pairs = np.array([(i, j) for i in range(8) for j in range(i + 1, 8) if rng.random() < 0.4])
+    tables = [rng.normal(0, 2, (cards[i], cards[j])) for i, j in pairs]
+    for table in tables[:2]:
+        table[0, 0] = -np.inf if table.size > 1 else 0.0
+    graph = pair_graph(cards, pairs)
+    theta = np.concatenate([rng.normal(size=cards.sum()), *(table.ravel() for table in tables)])
+    both = []
+    for run in (max_product.max_pairs, None):
+        inbox, history = np.zeros(graph.arrays.message_ptr[-1]), np.zeros(40)
+        if run is not None:
+            ended = run(graph.arrays, theta, inbox, damping, 1e-12, history)
+        else:
+            ended = messages.run_sweeps(graph.arrays, theta, inbox, False, damping, 1e-12, history, True)
+        both.append((ended[0], inbox))
+    assert both[0][0] == both[1][0]
+    np.testing.assert_allclose(both[0][1], both[1][1], atol=1e-9)

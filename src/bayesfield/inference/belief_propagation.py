@@ -10,6 +10,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 from bayesfield.graph import Design, Graph, table_entries
 from bayesfield.inference.newton import newton
 from bayesfield.kernels import messages, pairs
+from bayesfield.kernels.max_product import max_pairs
 from bayesfield.kernels.pairs import pair_arrays
 from bayesfield.kernels.residual import run_residual
 from bayesfield.response import Response, SingularFactor, SusceptibilityResponse, bethe_response
@@ -105,8 +106,12 @@ class Bethe(Options):
         if self.schedule == "residual":
             run = run_residual(g, theta, inbox, self.damping, tolerance, history, True)
         else:
-            flooding = self.schedule == "flooding"
-            run = messages.run_sweeps(g, theta, inbox, flooding, self.damping, tolerance, history, True)
+            in_pairs = self.schedule == "sequential" and bool((np.diff(g.scope_ptr) == 2).all())
+            if in_pairs:
+                run = max_pairs(g, theta, inbox, self.damping, tolerance, history)
+            else:
+                flooding = self.schedule == "flooding"
+                run = messages.run_sweeps(g, theta, inbox, flooding, self.damping, tolerance, history, True)
         states = np.zeros(len(g.cardinality), dtype=np.int64)
         messages.decode(g, theta, inbox, graph.plan("walk", _walk), states)
         outcome, detail = Outcome.CONVERGED if run[1] <= tolerance else Outcome.NOT_CONVERGED, ""
