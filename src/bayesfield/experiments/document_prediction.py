@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from bayesfield import plots
+from bayesfield.experiments import predictors
 from bayesfield.experiments.contract import Experiment, cell
 from bayesfield.experiments.documents import (
     FILES,
@@ -20,24 +21,16 @@ from bayesfield.experiments.documents import (
     line_sequences,
     source_of,
 )
-from bayesfield.experiments.predictors import COPIES, Predictor, predicted, score_table, scores
+from bayesfield.experiments.predictors import Predictor, predicted, score_table, scores
 from bayesfield.experiments.store import Store
 from bayesfield.learning.max_margin import max_margin
 from bayesfield.model import Normal
 from bayesfield.posterior.conditional import fit_sequences
 
 PREDICTORS: dict[str, Predictor] = {
-    "MAP": ("Laplace", {"method": "map"}),
-    "marginal, Laplace": ("Laplace", {"method": "marginal"}),
-    "marginal": ("corrected", {"method": "marginal"}),
-    "vote": ("corrected", {"method": "vote"}),
-    "weighted vote": ("corrected", {"method": "weighted_vote"}),
-    "super-graph, hard ties": ("corrected", {"method": "supergraph", "draws": COPIES}),
-    "super-graph, ties 1": ("corrected", {"method": "supergraph", "draws": COPIES, "tie": 1.0}),
-    "quadratic": ("corrected", {"method": "quadratic"}),
+    **predictors.PREDICTORS,
     "quadratic, distance 3": ("corrected", {"method": "quadratic", "distance": 3}),
     "EP": ("EP", {"method": "marginal"}),
-    "max margin": ("max margin", {"method": "map"}),
 }
 
 

@@ -18,7 +18,14 @@ import pandas as pd
 from bayesfield import plots
 from bayesfield.experiments.contract import Experiment, cell
 from bayesfield.experiments.documents import data_folder
-from bayesfield.experiments.predictors import COPIES, Predictor, predicted, score_table, scores, total_variation
+from bayesfield.experiments.predictors import (
+    PREDICTORS,
+    Predictor,
+    predicted,
+    score_table,
+    scores,
+    total_variation,
+)
 from bayesfield.experiments.store import Store
 from bayesfield.learning.max_margin import max_margin
 from bayesfield.model import Normal
@@ -30,17 +37,6 @@ from bayesfield.samplers import sample_sequences
 from bayesfield.types import InvalidInput
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-PREDICTORS: dict[str, Predictor] = {
-    "MAP": ("Laplace", {"method": "map"}),
-    "marginal, Laplace": ("Laplace", {"method": "marginal"}),
-    "marginal": ("corrected", {"method": "marginal"}),
-    "vote": ("corrected", {"method": "vote"}),
-    "weighted vote": ("corrected", {"method": "weighted_vote"}),
-    "super-graph, hard ties": ("corrected", {"method": "supergraph", "draws": COPIES}),
-    "super-graph, ties 1": ("corrected", {"method": "supergraph", "draws": COPIES, "tie": 1.0}),
-    "quadratic": ("corrected", {"method": "quadratic"}),
-    "max margin": ("max margin", {"method": "map"}),
-}
 AGAINST: dict[str, Predictor] = {  # draws enough that their own noise is far below what is measured
     "NUTS": ("", {}),
     "MAP": ("Laplace", {"method": "map"}),

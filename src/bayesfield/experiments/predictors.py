@@ -29,6 +29,17 @@ def scores(found: Prediction, truth: np.ndarray) -> dict[str, float]:
 
 
 Predictor = tuple[str, dict[str, Any]]  # which posterior, and how to predict by it
+PREDICTORS: dict[str, Predictor] = {
+    "MAP": ("Laplace", {"method": "map"}),
+    "marginal, Laplace": ("Laplace", {"method": "marginal"}),
+    "marginal": ("corrected", {"method": "marginal"}),
+    "vote": ("corrected", {"method": "vote"}),
+    "weighted vote": ("corrected", {"method": "weighted_vote"}),
+    "super-graph, hard ties": ("corrected", {"method": "supergraph", "draws": COPIES}),
+    "super-graph, ties 1": ("corrected", {"method": "supergraph", "draws": COPIES, "tie": 1.0}),
+    "quadratic": ("corrected", {"method": "quadratic"}),
+    "max margin": ("max margin", {"method": "map"}),
+}
 
 
 def predicted(
