@@ -129,6 +129,11 @@ def test_labels_of_any_kind():
         ([[{"a": 1}]], [["A"], ["B"]], "1 sequences of inputs and 2"),
         ([[{"a": 1}]], [[]], "nothing to learn"),
         ([["abc"]], [["A"]], "an item is a dict"),
+        ([[[0.1, 0.2], [0.3]]], [["A", "B"]], "0.1 is a number"),
+        ([np.ones((2, 2)), np.ones((1, 3))], [["A", "B"], ["A"]], "sequence 1: inputs need 2 columns"),
+        ([np.array([[1.0, np.nan]])], [["A"]], "finite"),
+        ([(np.ones((2, 1)), [[0, 2]])], [["A", "B"]], "edges join two different nodes from 0 to 1"),
+        ([(np.ones((2, 1)), [[0, 1]])], [["A"]], "2 positions and 1 labels"),
     ],
 )
 def test_bad_input_is_refused(X, y, text):

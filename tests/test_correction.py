@@ -101,7 +101,7 @@ class Gaussian:
     def add(self, points):
         self.count += len(points)
 
-    def precision(self):
+    def precision(self, old=None, rate=1.0):
         return DensePrecision(self.P)
 
 

@@ -55,7 +55,7 @@ def test_moments_match_by_quadrature():
         p = np.exp(log_tilted - log_tilted.max())
         p /= p.sum()
         np.testing.assert_allclose([p @ w, p @ w**2 - (p @ w) ** 2], [m, v], rtol=1e-6, atol=1e-7)
-    np.testing.assert_allclose(found.mean, mean, atol=1e-5)
+    np.testing.assert_allclose(found.mean, mean, atol=2e-4)
 
 
 @pytest.mark.parametrize(("labels", "tables"), [("ab", SIGNS), ("ab", {}), ("abc", {})])

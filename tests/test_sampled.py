@@ -101,7 +101,7 @@ def test_logistic_and_uniform_lanes():
     np.testing.assert_allclose(lane.p[[0, -1]], [0, 1], atol=1e-300)
     seeds = parallel.chain_seeds(1, 64)
     lane.low[:], lane.high[:] = seeds[:, 0], seeds[:, 1]
-    one_by_one = [gibbs._uniform(seed) for seed in seeds.copy()]
+    one_by_one = [gibbs.uniform(seed) for seed in seeds.copy()]
     gibbs_pairs._uniforms(lane)
     np.testing.assert_allclose(lane.real, one_by_one, atol=2.0**-51)
 
@@ -163,7 +163,7 @@ def test_result_does_not_depend_on_the_threads(monkeypatch):
 def test_generators_are_uniform():
     """Mean, variance and lag-one correlation of 200,000 numbers within 5 standard errors."""
     seeds = parallel.chain_seeds(3, 4)
-    u = np.array([[gibbs._uniform(seed) for _ in range(50_000)] for seed in seeds])
+    u = np.array([[gibbs.uniform(seed) for _ in range(50_000)] for seed in seeds])
     assert abs(u.mean() - 0.5) < 5 / np.sqrt(12 * u.size)
     assert abs(u.var() - 1 / 12) < 5 * np.sqrt(1 / 180 / u.size)
     assert abs(np.corrcoef(u[:, 1:].ravel(), u[:, :-1].ravel())[0, 1]) < 5 / np.sqrt(u.size)

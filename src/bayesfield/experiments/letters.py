@@ -158,7 +158,7 @@ class LetterPrediction(Experiment):
         about: dict[str, Any],
         found: Prediction,
         test: Sequences,
-        seconds: dict[str, float],
+        seconds: dict[str, Any],
     ) -> None:
         assert test.labels is not None
         row = {"method": name, **about, **scores(found, test.labels), **seconds}

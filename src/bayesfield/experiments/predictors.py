@@ -44,13 +44,15 @@ PREDICTORS: dict[str, Predictor] = {
 
 def predicted(
     crf: CRF, posteriors: Mapping[str, Callable[[], Any]], predictor: Predictor, test: Sequences
-) -> tuple[Prediction, dict[str, float]]:
-    """A predictor's answer, and the seconds of the processor that it took, with the posterior or without."""
+) -> tuple[Prediction, dict[str, Any]]:
+    """A predictor's answer; seconds of the processor, for it and for its posterior, if that is new; how it ended."""
     begun = time.process_time()
     posterior = posteriors[predictor[0]]()
     fitted = time.process_time()
     found = predict_sequences(crf, posterior, test, **predictor[1])
-    return found, {"seconds": round(time.process_time() - fitted, 3), "fit_seconds": round(fitted - begun, 3)}
+    seconds = {"seconds": round(time.process_time() - fitted, 3), "fit_seconds": round(fitted - begun, 3)}
+    record = getattr(posterior, "record", posterior)  # max-margin weights have their status themselves
+    return found, {**seconds, "converged": bool(record.status.converged and found.status.converged)}
 
 
 def total_variation(one: FloatArray, other: FloatArray) -> float:

@@ -44,6 +44,11 @@ def attributes(item: Any) -> Iterator[tuple[str, float]]:
         )
     else:
         for name in item:
+            if isinstance(name, int | float | np.number):
+                raise InvalidInput(
+                    f"an item that is a list holds names of attributes, and {name!r} is a number; for numbers give a "
+                    "dict from name to value, or each sequence as a (positions, features) array"
+                )
             yield str(name), 1.0
 
 

@@ -27,7 +27,7 @@ from bayesfield.types import Cost, FloatArray, Outcome, Status
 
 _RATE, _LEAST_RATE = 0.5, 0.01  # of a sweep's change that is taken: at first and at most; at least
 _SLOWER, _FASTER = 0.5, 1.05  # factors of it: after a sweep that moved the mean farther than the one before, and else
-_TOLERANCE = 1e-6  # of the mean, in standard deviations
+_TOLERANCE = 1e-4  # of the mean, in standard deviations; the last sweeps may swing
 _MAX_SWEEPS = 2000
 
 

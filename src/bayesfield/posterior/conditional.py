@@ -16,7 +16,7 @@ from bayesfield.learning.precision import Precision
 from bayesfield.model import Normal
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.model.graphs import Graphs, as_graphs
-from bayesfield.posterior.correction import CorrectionRecord, mean_shift
+from bayesfield.posterior.correction import CorrectionRecord, correction_record, mean_shift
 from bayesfield.posterior.fitting import Settings, fit_objective
 from bayesfield.posterior.found import Corrected, checked_start, fit_record, warn_of
 from bayesfield.posterior.laplace import Posterior
@@ -128,10 +128,8 @@ class _Found:
 def _propagated(objective: ChainObjective, optimum: Optimum) -> tuple["_Found", Corrected]:
     mean, precision, status = expectation_propagation(objective, optimum.parameters)
     joined = optimum if not optimum.status.converged else replace(optimum, status=status)
-    reason = "expectation propagation finds mean and width itself"
-    return _Found(objective, joined, precision), Corrected(
-        mean, precision, CorrectionRecord("none", reason=reason), None
-    )
+    record = correction_record("expectation propagation", optimum.parameters, precision, mean, precision)
+    return _Found(objective, joined, precision), Corrected(mean, precision, record, None)
 
 
 @dataclass(frozen=True)
