@@ -17,6 +17,10 @@ from bayesfield.response.base import require_dense
 from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput, Status
 
 SAMPLED_NEWTON = "sampled newton"
+_FORMS = {  # what a form leaves out, where it leaves anything out
+    "block": "block: widths of each input's weights given all others; too narrow where inputs go together",
+    "matrix-free": "matrix-free: widths are probed, with an error (posterior.form.sd_error)",
+}
 LEARNERS = ("pseudo_likelihood", "cd", "pcd", "iterative_scaling", "pseudo_moments")
 
 
@@ -55,6 +59,7 @@ class FitRecord:
                 f"engine      {self.engine}",
                 *(f"            {reason}" for reason in self.choice),
                 f"response    {self.response}",
+                *([f"precision   {_FORMS[self.form]}"] if self.form in _FORMS else []),
                 f"inference   {self.inference}",
                 f"optimum     {self.status}",
                 f"correction  {self.correction}",
