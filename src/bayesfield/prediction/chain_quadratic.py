@@ -11,8 +11,8 @@ from bayesfield.learning.chain_covariance import indicator_covariance
 from bayesfield.learning.conditional import potentials
 from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.posterior import Posterior
-from bayesfield.prediction.quadratic import LocalQuadratic, climbed, coupled, within
-from bayesfield.types import FloatArray, IntArray
+from bayesfield.prediction.quadratic import LocalQuadratic, climbed, coupled, trusted, within
+from bayesfield.types import FloatArray, IntArray, Status
 
 _CANDIDATES = 20  # labellings of the chain from which the full maximum is searched
 
@@ -25,10 +25,13 @@ def local_quadratics(crf: CRF, posterior: Posterior, data: Sequences) -> list[Lo
     return [_local(crf, posterior, data, _Known(node, edge, found), slice(*span)) for span in spans]
 
 
-def quadratic_labels(crf: CRF, posterior: Posterior, data: Sequences, distance: int | None = 1) -> IntArray:
-    """The labels that maximise G, (P,)."""
-    parts = [_best(q, distance) for q in local_quadratics(crf, posterior, data)]
-    return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+def quadratic_labels(
+    crf: CRF, posterior: Posterior, data: Sequences, distance: int | None = 1
+) -> tuple[IntArray, Status]:
+    """The labels that maximise G, (P,), and whether G is to be trusted."""
+    quadratics = local_quadratics(crf, posterior, data)
+    parts = [_best(q, distance) for q in quadratics]
+    return np.concatenate([np.empty(0, dtype=np.int64), *parts]), trusted(quadratics)
 
 
 class _Known(NamedTuple):
@@ -44,12 +47,13 @@ def _local(crf: CRF, posterior: Posterior, data: Sequences, known: _Known, own: 
     T, K = own.stop - own.start, node.shape[1]
     S, used, which = indicator_covariance(data, found, own.start, own.stop)
     features = _features(crf, data, own, used)
-    M = coupled(features, S, posterior.form.solve(features.T))
+    M, spread = coupled(features, S, posterior.form.solve(features.T), T * K)
     m, t = found.messages, np.arange(max(T - 1, 0))
     first = own.start + t
     means = m.a[first][:, :, None] * m.M[used[which]] * m.v[first + 1][:, None, :] if T > 1 else np.zeros((0, K, K))
     tables = edge[used[which]] if T > 1 else np.zeros((0, K, K))
-    return LocalQuadratic(np.stack([t, t + 1], axis=1), node[own], tables, which, M, found.marginal[own], means)
+    pairs = np.stack([t, t + 1], axis=1)
+    return LocalQuadratic(pairs, node[own], tables, which, M, found.marginal[own], means, spread)
 
 
 def _features(crf: CRF, data: Sequences, own: slice, tables: IntArray) -> FloatArray:

@@ -15,7 +15,7 @@ from bayesfield.learning.max_margin import MaxMargin
 from bayesfield.model.conditional import CRF
 from bayesfield.model.graphs import Graphs, as_graphs
 from bayesfield.posterior import Posterior
-from bayesfield.prediction.quadratic import LocalQuadratic, climbed, coupled, within
+from bayesfield.prediction.quadratic import LocalQuadratic, climbed, coupled, trusted, within
 from bayesfield.prediction.supergraph import supergraph_labels
 from bayesfield.prediction.tally import Prediction, Tally, checked, joined, plugged_in
 from bayesfield.types import FloatArray, IntArray, Status
@@ -74,7 +74,8 @@ def _predicted(request: _Request, data: Graphs, points: FloatArray) -> Predictio
     for answer in answers:
         tally.add(answer.marginal, answer.labels, np.full(data.nodes, answer.weight))
     if method == "quadratic":
-        return tally.prediction(method, _quadratic_labels(request, data, answers), status)
+        labels, trust = _quadratic_labels(request, data, answers)
+        return tally.prediction(method, labels, trust if status.converged and not trust.converged else status)
     if method != "supergraph":
         return tally.prediction(method, status=status)
     pairs = field.graph.arrays.scope.reshape(-1, 2)
@@ -107,17 +108,17 @@ def graph_quadratic(crf: CRF, posterior: Posterior, data: Graphs, engine: Engine
     design = Design(merged, sparse.csr_array(merged.T), np.zeros(len(columns)))
     S = engine.response(field.graph, design, theta, found).covariance()
     features = _features(crf, data, distinct)
-    M = coupled(features, S, posterior.form.solve(features.T))
+    M, spread = coupled(features, S, posterior.form.solve(features.T), data.nodes * K)
     (node, edge), (b, b_pair) = _split(theta, data.nodes, K), _split(found.tables, data.nodes, K)
-    return LocalQuadratic(inputs.pairs, node, edge, which, M, b, b_pair)
+    return LocalQuadratic(inputs.pairs, node, edge, which, M, b, b_pair, spread)
 
 
-def _quadratic_labels(request: _Request, data: Graphs, answers: list[_Answer]) -> IntArray:
+def _quadratic_labels(request: _Request, data: Graphs, answers: list[_Answer]) -> tuple[IntArray, Status]:
     q = graph_quadratic(request.crf, request.posterior, data, request.engine)
     if request.distance is not None:
-        return within(q, request.distance, request.engine if request.distance == 1 else None)
+        return within(q, request.distance, request.engine if request.distance == 1 else None), trusted([q])
     starts = np.unique([within(q, 1, request.engine), *(a.labels for a in answers)], axis=0)
-    return climbed(q, starts)
+    return climbed(q, starts), trusted([q])
 
 
 def _features(crf: CRF, data: Graphs, distinct: FloatArray) -> FloatArray:
