@@ -92,7 +92,7 @@ class LetterPrediction(Experiment):
 
     def tasks(self, scale: LetterScale) -> Sequence[LetterTask]:
         against = [LetterTask("sampled", n, v) for n in reversed(scale.sampled) for v in scale.variances]
-        return [*(LetterTask("predictors", n) for n in reversed(scale.words)), *against, LetterTask("fold", 0)]
+        return [LetterTask("fold", 0), *against, *(LetterTask("predictors", n) for n in reversed(scale.words))]
 
     def methods(self, task: LetterTask) -> Sequence[str]:
         return {"predictors": list(PREDICTORS), "sampled": list(AGAINST), "fold": ["MAP"]}[task.kind]
