@@ -75,7 +75,7 @@ def variational(
             engine.bends = len(z)
         step += 1
     error = _spread(moves, P.sd)
-    if dense and len(engine.even) > 1:
+    if dense and not many and len(engine.even) > 1:
         even = _usual(P, np.array(engine.even))
         P = _widened(P, even.T @ even / (len(even) - 1))
     return m, P, correction_record("variational", mode, precision, m, P, step, error, settled, failed)
@@ -91,7 +91,8 @@ def _widened(P: Precision, bubble: FloatArray) -> Precision:
 
     To first order B_ij = ½ Σ_ab ∇³L_iab ∇³L_jab in coordinates where P is 1. The slope's even part along a draw z is
     ½ Σ_ab ∇³L_iab (z_a z_b − δ_ab), so that B is its covariance over the draws. An estimate of B with noise may be
-    negative in places; it takes at most half of any direction's variance.
+    negative in places; it takes at most half of any direction's variance. With thousands of parameters a few hundred
+    draws say nothing of B: on letters of 100 words (4,030 weights) it made averaged labels worse by 0.1 nat.
     """
     matrix = P.matrix()
     lower = linalg.cholesky(matrix, lower=True)
