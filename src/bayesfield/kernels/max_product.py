@@ -1,7 +1,7 @@
 """Max-product on graphs of pairs, variable by variable, back and forth: all in one function, in logs, without exps.
 
 The general kernel (kernels.messages) does the same for factors of any size; calls that carry the whole graph cost it
-ten times as much a message.
+most of its time.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 """Σ_n C_{x_n} of short sequences, (F, F), sequence by sequence: through the covariance of a sequence's own labels.
 
 With s the indicators of labels and of pairs of labels, f = Φᵀs and C = Σ_n Φ_nᵀ Cov(s) Φ_n. Cov(s) is small where a
-sequence is short, and Φ = inputs ⊗ indicators, so that all else is matrix products: for words of eight letters and
-4,030 parameters five times as fast as carrying each parameter's direction along all sequences.
+sequence is short, and Φ = inputs ⊗ indicators, so that all else is matrix products, where
+the general way carries each parameter's direction along all sequences.
 """
 
 import numpy as np
