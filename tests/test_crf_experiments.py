@@ -76,7 +76,7 @@ def test_letters_at_a_tiny_scale(tmp_path, monkeypatch, letter_folder):
     table = experiments.reproduce("ocr", tmp_path / "ocr", scale, data=letter_folder)
     assert set(table["task"]) == {"predictors", "sampled", "fold"}
     sampled = table[table["task"] == "sampled"].set_index("method")
-    assert sampled.loc["NUTS", "distance"] == 0.0
+    assert 0 < sampled.loc["NUTS", "distance"] < 0.5  # its two chains
     assert 0 < sampled.loc["marginal, Laplace", "distance"] < 1
     assert (tmp_path / "ocr" / "ocr.png").exists()
     with pytest.raises(bf.InvalidInput, match="there is no folder"):

@@ -177,7 +177,7 @@ class LetterPrediction(Experiment):
         if "distance" in table:
             columns["distance"] = ".3f"
         found = score_table(table, ["task", "words", "variance", "method"], columns).drop(columns="variance")
-        found.attrs["title"] = "words of the other folds; distance: mean total variation from NUTS, of NUTS's two chains"
+        found.attrs["title"] = "words of the other folds; distance: mean total variation from NUTS; NUTS: its chains"
         return found
 
 
