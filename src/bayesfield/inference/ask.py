@@ -86,7 +86,7 @@ class Beliefs:
 
     def __getitem__(self, variable: str | int) -> FloatArray:
         """The probabilities of one variable's states, by name or number."""
-        return self.variables[_number(self.field, variable)]
+        return self.variables[self.field.number(variable)]
 
 
 def infer(
@@ -176,19 +176,11 @@ def most_probable_codes(
     return codes, status
 
 
-def _number(field: RandomField, variable: str | int) -> int:
-    if isinstance(variable, int | np.integer) and 0 <= variable < field.n_variables:
-        return int(variable)
-    if variable in field.names:
-        return field.names.index(str(variable))
-    raise InvalidInput(f"the field has no variable {variable!r}; it has {field.n_variables}, such as {field.names[:3]}")
-
-
 def _codes(field: RandomField, evidence: Evidence) -> dict[int, int]:
     """Evidence in names and values as evidence in numbers."""
     result = {}
     for variable, value in evidence.items():
-        i = _number(field, variable)
+        i = field.number(variable)
         if value not in field.states[i]:
             raise InvalidInput(
                 f"variable {field.names[i]!r} has the states {field.states[i]}; evidence gives {value!r}"

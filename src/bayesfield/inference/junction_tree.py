@@ -12,6 +12,8 @@ from bayesfield.inference import tree_plan
 from bayesfield.kernels import trees
 from bayesfield.kernels.trees import TreeArrays
 from bayesfield.response import Response, TableResponse
+from bayesfield.response.base import require_dense
+from bayesfield.response.components import component_covariance, joint_states
 from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput, Marginals, Options, Outcome, Status
 
 _ADVICE = "Use bf.Bethe(), which needs only the model's own tables, or condition on more evidence."
@@ -41,7 +43,7 @@ class Exact(Options):
         return Marginals(log_z, beliefs, _EXACT, (tree, tables, marginal))
 
     def response(self, graph: Graph, design: Design, theta: FloatArray, marginals: Marginals) -> Response:
-        return TreeResponse(design, *marginals.state)
+        return TreeResponse(graph, design, theta, *marginals.state)
 
     def maximise(self, graph: Graph, theta: FloatArray) -> tuple[IntArray, Status]:
         """The most probable joint state."""
@@ -91,11 +93,27 @@ def _calibrate(tree: TreeArrays, theta: FloatArray) -> tuple[float, FloatArray, 
 
 
 class TreeResponse(TableResponse):
-    """Exact covariances, by the derivative of the two passes along each direction."""
+    """Exact covariances, by the derivative of the two passes along each direction, or by components' joint states."""
 
-    def __init__(self, design: Design, tree: TreeArrays, tables: FloatArray, marginal: FloatArray) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        design: Design,
+        theta: FloatArray,
+        tree: TreeArrays,
+        tables: FloatArray,
+        marginal: FloatArray,
+    ) -> None:
         super().__init__(design)
+        self._graph, self._theta = graph, theta
         self._tree, self._tables, self._marginal = tree, tables, marginal
+
+    def covariance(self) -> FloatArray:
+        states = joint_states(self._graph)
+        if states is None:
+            return super().covariance()
+        require_dense(self.size, "the full covariance")
+        return component_covariance(states, self.design, self._theta)
 
     def table_product(self, directions: FloatArray) -> FloatArray:
         out = np.empty_like(directions)

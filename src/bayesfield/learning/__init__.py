@@ -2,9 +2,10 @@
 
 from bayesfield.learning.composite import Composite, PseudoLikelihood, composite, composite_map, pseudo_likelihood_map
 from bayesfield.learning.contrastive import ContrastiveDivergence, contrastive_divergence
+from bayesfield.learning.hidden import HiddenObjective, hidden_objective, mrf_objective
 from bayesfield.learning.iterative_scaling import IterativeScaling, iterative_scaling
 from bayesfield.learning.moment_matching import PseudoMoments, matched_moments, pseudo_moments
-from bayesfield.learning.objective import FieldObjective, MeanPrecision, Objective, Point, mrf_objective
+from bayesfield.learning.objective import FieldObjective, MeanPrecision, Objective, Point
 from bayesfield.learning.optimise import Iteration, Optimum, lbfgs, newton
 from bayesfield.learning.stochastic import enough_chains, sampled_newton
 
@@ -12,6 +13,7 @@ __all__ = [
     "Composite",
     "ContrastiveDivergence",
     "FieldObjective",
+    "HiddenObjective",
     "Iteration",
     "IterativeScaling",
     "MeanPrecision",
@@ -24,6 +26,7 @@ __all__ = [
     "composite_map",
     "contrastive_divergence",
     "enough_chains",
+    "hidden_objective",
     "iterative_scaling",
     "lbfgs",
     "matched_moments",

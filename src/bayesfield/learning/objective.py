@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesfield.graph import CompiledField, compiled, counts, local_variances
+from bayesfield.graph import CompiledField, Graph, counts, local_variances
 from bayesfield.inference import Engine
 from bayesfield.learning.precision import DensePrecision, MatrixFree, NotSparse, Precision, SparsePrecision
-from bayesfield.model import Normal, RandomField
 from bayesfield.response import LinearResponse, Response
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Marginals, Outcome
 
@@ -67,7 +66,11 @@ class Objective(ABC):
 
     def gradient(self, parameters: FloatArray, mean: FloatArray) -> FloatArray:
         """∇L from E[f]."""
-        return self.weight * (mean - self.statistic) + self._times_precision(parameters - self.location)
+        return self.weight * (mean - self.statistic_at(parameters)) + self._times_precision(parameters - self.location)
+
+    def statistic_at(self, parameters: FloatArray) -> FloatArray:
+        """f̄, which depends on the parameters where variables are hidden."""
+        return self.statistic
 
     def log_prior(self, parameters: FloatArray) -> float:
         """log N(λ; μ, Λ), up to a constant."""
@@ -123,6 +126,11 @@ class FieldObjective(Objective):
     engine: Engine
     codes: IntArray
     counts: FloatArray
+
+    @property
+    def graphs(self) -> list[Graph]:
+        """All that one evaluation infers."""
+        return [self.field.graph]
 
     def at(self, parameters: FloatArray, start: Any = None) -> Point:
         theta = self.field.design.potentials(parameters)
@@ -187,28 +195,33 @@ class MeanPrecision:
         return near if self.count == 1 else MatrixFree(self._responses, o.weight, o.precision, scale, near)
 
 
-def mrf_objective(random_field: RandomField, X: Any, prior: Normal, engine: Engine) -> FieldObjective:
-    """The objective for cases X, an (N, n) array or DataFrame in the states' own values."""
-    codes = random_field.encode(X)
-    known = compiled(random_field)
+def observed_objective(
+    known: CompiledField, codes: IntArray, precision: FloatArray, location: FloatArray, engine: Engine
+) -> FieldObjective:
+    """The objective of complete cases, codes (N, n)."""
     taken = counts(known.graph, codes)
     n = max(len(codes), 1)
-    with np.errstate(invalid="ignore"):
-        fixed = np.where(taken > 0, taken * known.design.offset, 0.0).sum() / n
-    if fixed == -np.inf:
-        raise InvalidInput(
-            "the data hold a combination of states that a factor's log_table forbids (−inf); drop those cases or lift "
-            "the constraint"
-        )
     return FieldObjective(
         field=known,
         engine=engine,
         codes=codes,
         counts=taken,
         statistic=known.design.expectations(taken) / n,
-        offset=float(fixed),
+        offset=fixed_energy(known, taken) / n,
         weight=float(len(codes)),
-        precision=prior.precision(random_field),
-        location=prior.location(random_field),
+        precision=precision,
+        location=location,
         form="dense",
     )
+
+
+def fixed_energy(known: CompiledField, taken: FloatArray) -> float:
+    """θ₀ summed over the entries that cases take; refuses cases that it forbids."""
+    with np.errstate(invalid="ignore"):
+        fixed = np.where(taken > 0, taken * known.design.offset, 0.0).sum()
+    if fixed == -np.inf:
+        raise InvalidInput(
+            "the data hold a combination of states that a factor's log_table forbids (−inf); drop those cases or lift "
+            "the constraint"
+        )
+    return float(fixed)

@@ -14,8 +14,7 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import LinearOperator, cg
 
 from bayesfield.response import LinearResponse, Response
-from bayesfield.response.indicators import Sparse
-from bayesfield.response.linear import block_inverses, factorise
+from bayesfield.response.linear import factorise, largest_part, parts_inverse
 from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput, Outcome
 
 _SLAB = 256  # columns solved at a time
@@ -129,7 +128,11 @@ class SparsePrecision(Precision):
 
     def __init__(self, response: LinearResponse, weight: float, ridge: FloatArray, scale: FloatArray) -> None:
         self.response, self.weight, self.ridge, self.scale = response, weight, ridge, scale
-        self._own = _parts_inverse((weight * response.private + sparse.diags_array(ridge)).tocsr())  # M⁻¹
+        own = (weight * response.private + sparse.diags_array(ridge)).tocsr()
+        largest = largest_part(own)
+        if largest > _PART:
+            raise NotSparse(f"{largest} parameters share factors directly; a sparse precision takes up to {_PART}")
+        self._own = parts_inverse(own)  # M⁻¹
         self._solve = factorise((response.omega / weight + response.slopes.T @ self._own @ response.slopes).tocsc())
 
     @property
@@ -269,18 +272,6 @@ def _root_of_tridiagonal(diagonal: FloatArray, off: FloatArray) -> FloatArray:
             raise IndefiniteCurvature(Outcome.INDEFINITE.value)
         out[:, d] = vectors @ (vectors[0] / np.sqrt(values))
     return out
-
-
-def _parts_inverse(matrix: Sparse) -> Sparse:
-    """The inverse of a matrix whose connected parts are small: as sparse as they are."""
-    count, part = sparse.csgraph.connected_components(matrix, directed=False)
-    sizes = np.bincount(part, minlength=count)
-    if sizes.max(initial=0) > _PART:
-        raise NotSparse(f"{sizes.max()} parameters share factors directly; a sparse precision takes up to {_PART}")
-    order = np.argsort(part, kind="stable")
-    back = np.argsort(order)
-    inverse = block_inverses(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), matrix[order][:, order])
-    return inverse[back][:, back]
 
 
 def _rows(values: FloatArray, vectors: FloatArray) -> FloatArray:

@@ -4,7 +4,8 @@ A field keeps its factors in blocks that share their tables, so that a lattice o
 and not three million objects.
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+import copy
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -20,14 +21,19 @@ States = tuple[Hashable, ...]
 
 @dataclass(frozen=True)
 class Variable:
-    """A discrete variable: its name and its states, in order. ``states`` may be a number: then 0, 1, …"""
+    """A discrete variable: its name and its states, in order. ``states`` may be a number: then 0, 1, …
+
+    hidden: whether no case observes it.
+    """
 
     name: str
     states: States
+    hidden: bool
 
-    def __init__(self, name: str, states: int | Sequence[Hashable] = 2) -> None:
+    def __init__(self, name: str, states: int | Sequence[Hashable] = 2, hidden: bool = False) -> None:
         object.__setattr__(self, "name", str(name))
         object.__setattr__(self, "states", as_states(states, f"variable {name!r}"))
+        object.__setattr__(self, "hidden", bool(hidden))
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +105,7 @@ class RandomField:
             raise InvalidInput("factors are bf.Factor objects")
         self._names: Sequence[str] = [v.name for v in variables]
         self._states: list[States] = [v.states for v in variables]
+        self.hidden: tuple[int, ...] = tuple(i for i, v in enumerate(variables) if v.hidden)
         position = positions(self._names)
         parameters: dict[str, int] = {}
         self._blocks = [_block_of(f, position, self._states, parameters) for f in factors]
@@ -127,7 +134,15 @@ class RandomField:
         self._parameter_names = parameter_names
         self.n_parameters = len(parameter_names)
         self.groups = groups
+        self.hidden = ()
         return self
+
+    def with_hidden(self, variables: Iterable[str | int]) -> "RandomField":
+        """The same field, with these variables (names or numbers) hidden in all cases."""
+        numbers = sorted({self.number(v) for v in variables})
+        result = copy.copy(self)
+        result.hidden = tuple(numbers)
+        return result
 
     # --- what is there ------------------------------------------------------------------------------------------
 
@@ -188,9 +203,23 @@ class RandomField:
 
     # --- data ---------------------------------------------------------------------------------------------------
 
-    def encode(self, X: Any) -> IntArray:
-        """(N, n) states' own values, array or DataFrame, to positions in the states; refuses what does not fit."""
-        return encode(X, self._states, self.names)
+    def number(self, variable: str | int) -> int:
+        """A variable's number, from its name or itself."""
+        if isinstance(variable, int | np.integer) and 0 <= variable < self.n_variables:
+            return int(variable)
+        if variable in self.names:
+            return self.names.index(str(variable))
+        raise InvalidInput(
+            f"the field has no variable {variable!r}; it has {self.n_variables}, such as {self.names[:3]}"
+        )
+
+    def encode(self, X: Any, holes: bool = False) -> IntArray:
+        """(N, n) states' own values, array or DataFrame, to positions in the states; refuses what does not fit.
+
+        holes: whether cells may be missing (NaN, None, pd.NA) or hidden; they are −1. Columns of hidden variables may
+        then be left out.
+        """
+        return encode(X, self._states, self.names, self.hidden, holes)
 
     def decode(self, codes: IntArray) -> Any:
         """The inverse of ``encode``: (N, n) array of the states' own values."""

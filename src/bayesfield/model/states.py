@@ -17,21 +17,29 @@ def state_values(states: Sequence[Hashable]) -> FloatArray:
     return np.arange(len(states), dtype=np.float64)
 
 
-def encode(X: Any, states: Sequence[tuple[Hashable, ...]], names: Sequence[str]) -> IntArray:
-    """(N, n) values to positions in the states."""
-    values, labels = _columns(X, names)
+def encode(
+    X: Any,
+    states: Sequence[tuple[Hashable, ...]],
+    names: Sequence[str],
+    hidden: Sequence[int] = (),
+    holes: bool = False,
+) -> IntArray:
+    """(N, n) values to positions in the states; −1 for a hole, where holes are allowed."""
+    values, labels = _columns(X, names, hidden if holes else ())
     missing = pd.isna(values)
-    if missing.any():
+    if missing.any() and not holes:
         row, column = np.argwhere(missing)[0]
         raise InvalidInput(
-            f"X has {int(missing.sum())} missing cells (the first: row {row}, column {labels[column]!r}); missing "
-            "values are not supported yet: drop those rows or fill the cells"
+            f"X has {int(missing.sum())} missing cells (the first: row {row}, column {labels[column]!r}); this needs "
+            "complete cases: drop those rows or fill the cells"
         )
     codes = np.empty(values.shape, dtype=np.int64)
     for columns in _columns_by_states(states):
         codes[:, columns] = _positions(values[:, columns], states[columns[0]])
-    if (codes < 0).any():
-        row, column = np.argwhere(codes < 0)[0]
+    codes[missing] = -1
+    strange = (codes < 0) & ~missing
+    if strange.any():
+        row, column = np.argwhere(strange)[0]
         raise InvalidInput(
             f"column {labels[column]!r}, row {row} holds {_plain(values[row, column])!r}, which is not one of its "
             f"states {states[column]}; recode the data or state the variable's states"
@@ -51,8 +59,27 @@ def decode(codes: IntArray, states: Sequence[tuple[Hashable, ...]]) -> Any:
     return result
 
 
-def _columns(X: Any, names: Sequence[str]) -> tuple[Any, Sequence[Any]]:
-    """The cells of X in the order of the variables, and what to call each column in an error."""
+def _columns(X: Any, names: Sequence[str], hidden: Sequence[int]) -> tuple[Any, Sequence[Any]]:
+    """The cells of X in the order of the variables, and what to call each column in an error.
+
+    Columns of hidden variables may all be left out: they are filled with None.
+    """
+    seen = [name for i, name in enumerate(names) if i not in set(hidden)]
+    if isinstance(X, pd.DataFrame):
+        left_out = hidden and not any(names[i] in X.columns for i in hidden)
+        narrow = len(X.columns) == len(seen) or all(name in X.columns for name in seen)
+    else:
+        X = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
+        left_out, narrow = hidden, X.ndim == 2 and X.shape[1] == len(seen)
+    if not (left_out and narrow):
+        return _all_columns(X, names)
+    values, _ = _all_columns(X, seen)
+    full = np.full((len(values), len(names)), None, dtype=object)
+    full[:, [i for i in range(len(names)) if i not in set(hidden)]] = values
+    return full, names
+
+
+def _all_columns(X: Any, names: Sequence[str]) -> tuple[Any, Sequence[Any]]:
     if isinstance(X, pd.DataFrame):
         labels: Sequence[Any] = list(X.columns)
         absent = [name for name in names if name not in labels]

@@ -18,11 +18,12 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import splu
 
 from bayesfield.graph import Design, Graph
-from bayesfield.response.base import Response
+from bayesfield.response.base import Response, require_dense
 from bayesfield.response.indicators import Indicators, Sparse, indicators
 from bayesfield.types import FloatArray, GraphArrays, IndefiniteCurvature, IntArray, Outcome
 
 _DENSE = 1200  # coordinates up to which a dense Cholesky factor is faster than a sparse one
+_SMALL = 60  # coordinates of the connected parts of Ω up to which its inverse counts as sparse
 _SINGULAR = 1e-11  # smallest pivot of a factor's correlation matrix that is trusted
 
 
@@ -60,6 +61,14 @@ class LinearResponse(Response):
     def product(self, vectors: FloatArray) -> FloatArray:
         result: FloatArray = self.private @ vectors + self.slopes @ self._solve_omega(self.slopes.T @ vectors)
         return result
+
+    def covariance(self) -> FloatArray:
+        """C, dense. On a union of many small graphs by Ω⁻¹ itself, which is then sparse: ten times faster."""
+        if self.omega.shape[0] <= _DENSE or largest_part(self.omega) > _SMALL:
+            return super().covariance()
+        require_dense(self.size, "the full covariance")
+        result: FloatArray = (self.private + self.slopes @ parts_inverse(self.omega) @ self.slopes.T).toarray()
+        return (result + result.T) / 2
 
 
 def moments(blocks: Blocks) -> Moments:
@@ -123,6 +132,23 @@ def block_inverses(local_ptr: IntArray, covariance: Sparse) -> Sparse:
     within = np.arange(len(flat)) - start[owner]
     rows, columns = local_ptr[owner] + within // size[owner], local_ptr[owner] + within % size[owner]
     return sparse.csr_array((flat, (rows, columns)), shape=(len(factor), len(factor)))
+
+
+def largest_part(matrix: Sparse) -> int:
+    """Rows in the largest connected part of a symmetric matrix."""
+    _, part = sparse.csgraph.connected_components(matrix, directed=False)
+    return int(np.bincount(part, minlength=1).max())
+
+
+def parts_inverse(matrix: Sparse) -> Sparse:
+    """The inverse of a positive definite matrix whose connected parts are small: as sparse as they are."""
+    count, part = sparse.csgraph.connected_components(matrix, directed=False)
+    sizes = np.bincount(part, minlength=count)
+    order = np.argsort(part, kind="stable")
+    back = np.argsort(order)
+    sorted_rows = matrix.tocsr()[order][:, order]
+    inverse = block_inverses(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), sorted_rows)
+    return inverse[back][:, back]
 
 
 def _inverses(blocks: FloatArray) -> FloatArray:

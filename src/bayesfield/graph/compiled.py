@@ -4,49 +4,21 @@ Factors over the same variables share one table. Bethe's approximation is the be
 loop), and exact inference does not care.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from bayesfield import parallel
+from bayesfield.graph.structure import Graph, graph_arrays, offsets, unique_rows
 from bayesfield.kernels import tables as kernel
 from bayesfield.model import FactorBlock, RandomField
 from bayesfield.model.field import block_shape
 from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput
 
-Plan = TypeVar("Plan")
 _ROWS = 4096  # of features that one thread fills at a time
-
-
-@dataclass(frozen=True, eq=False)
-class Graph:
-    """The structure of a factor graph. Engines keep what they derive from it alone (a junction tree) in ``plans``."""
-
-    arrays: GraphArrays
-    plans: dict[Any, Any] = field(default_factory=dict, repr=False)
-
-    @property
-    def n_entries(self) -> int:
-        """T, the length of θ and of the stacked beliefs."""
-        return int(self.arrays.table_ptr[-1])
-
-    @property
-    def binary_pairs(self) -> bool:
-        """Whether every variable has two states and every factor two variables."""
-        return self.plan(
-            "binary pairs", lambda g: bool((g.cardinality == 2).all() and (np.diff(g.scope_ptr) == 2).all())
-        )
-
-    def plan(self, key: Any, make: Callable[[GraphArrays], Plan]) -> Plan:
-        """What ``make`` derives from the structure, kept for the next call."""
-        if key not in self.plans:
-            self.plans[key] = make(self.arrays)
-        result: Plan = self.plans[key]
-        return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,14 +66,6 @@ def compiled(random_field: RandomField) -> CompiledField:
     return result
 
 
-def pair_graph(cardinality: IntArray, pairs: IntArray) -> Graph:
-    """A graph of pairwise factors in the given order, (m, 2), each pair ascending."""
-    cards = np.ascontiguousarray(cardinality, dtype=np.int64)
-    return Graph(
-        _graph_arrays(cards, 2 * np.arange(len(pairs) + 1), np.ascontiguousarray(pairs, dtype=np.int64).ravel())
-    )
-
-
 def as_parameters(random_field: RandomField, parameters: Any) -> FloatArray:
     """λ as a checked (F,) vector."""
     vector = np.ascontiguousarray(parameters, dtype=np.float64)
@@ -113,34 +77,6 @@ def as_parameters(random_field: RandomField, parameters: Any) -> FloatArray:
     if not np.isfinite(vector).all():
         raise InvalidInput("parameters must be finite; forbid states with −inf in a factor's log_table instead")
     return vector
-
-
-@dataclass(frozen=True, eq=False)
-class Conditioned:
-    """A graph with some variables fixed: they keep one state each. θ' = θ[entries] and b[entries] = b'."""
-
-    graph: Graph
-    entries: IntArray
-
-    def restore(self, tables: FloatArray, size: int) -> FloatArray:
-        """Beliefs of the conditioned graph in the layout of the full one; what was ruled out has belief zero."""
-        full = np.zeros(size)
-        full[self.entries] = tables
-        return full
-
-
-def table_entries(g: GraphArrays, codes: IntArray) -> IntArray:
-    """(N, n + m) the entry of θ that each joint state (N, n) takes in each table: variables, then factors."""
-    out = np.empty((len(codes), len(g.cardinality) + len(g.table_ptr) - 1), dtype=np.int64)
-    kernel.entries(g, codes, out)
-    return out
-
-
-def counts(graph: Graph, codes: IntArray | NDArray[np.int32]) -> FloatArray:
-    """How often the cases (N, n) take each entry of each table: (T,)."""
-    total = np.zeros(graph.n_entries)
-    kernel.count_entries(graph.arrays, codes, total)
-    return total
 
 
 def features(graph: Graph, design: Design, codes: IntArray | NDArray[np.int32]) -> FloatArray:
@@ -166,32 +102,6 @@ def local_variances(graph: Graph, design: Design, beliefs: FloatArray) -> FloatA
     return np.maximum(result, 0.0)
 
 
-def condition(graph: Graph, evidence: Mapping[int, int]) -> Conditioned:
-    """Fix variables to states (numbers of both). Fixed variables add nothing to the size of any table."""
-    a = graph.arrays
-    n = len(a.cardinality)
-    lowest = np.zeros(n, dtype=np.int64)
-    cardinality = a.cardinality.copy()
-    for variable, state in evidence.items():
-        if not 0 <= variable < n:
-            raise InvalidInput(f"evidence names variable {variable}; the model has the variables 0 to {n - 1}")
-        if not 0 <= state < a.cardinality[variable]:
-            raise InvalidInput(
-                f"evidence puts variable {variable} in state {state}; it has {a.cardinality[variable]} states, from 0"
-            )
-        lowest[variable], cardinality[variable] = state, 1
-    reduced = _graph_arrays(cardinality, a.scope_ptr, a.scope)
-    entries = [a.node_ptr[i] + lowest[i] + np.arange(cardinality[i]) for i in range(n)]
-    for f in range(len(a.table_ptr) - 1):
-        members = slice(a.scope_ptr[f], a.scope_ptr[f + 1])
-        index = np.array(a.table_ptr[f])
-        for variable, stride in zip(a.scope[members], a.stride[members], strict=True):
-            index = np.add.outer(index, stride * (lowest[variable] + np.arange(cardinality[variable])))
-        entries.append(index.ravel())
-    flat = np.concatenate(entries) if entries else np.empty(0, dtype=np.int64)
-    return Conditioned(Graph(reduced), flat)
-
-
 # --- compilation --------------------------------------------------------------------------------------------------
 
 
@@ -201,7 +111,7 @@ def _compile(random_field: RandomField) -> CompiledField:
     empty = np.empty(0, dtype=np.int64)
     degree = np.concatenate([empty, *(np.full(len(s), s.shape[1]) for s in scopes)])
     scope = np.concatenate([empty, *(s.ravel() for s in scopes)])
-    arrays = _graph_arrays(cardinality, _offsets(degree), scope)
+    arrays = graph_arrays(cardinality, offsets(degree), scope)
     constant = sum(float(b.log_table) for b in random_field.blocks if b.log_table is not None and b.log_table.ndim == 0)
     design = _design(arrays, random_field, block_tables, constant)
     return CompiledField(Graph(arrays), design, np.concatenate([empty, *block_tables]))
@@ -216,7 +126,7 @@ def _distinct_scopes(blocks: Any, n: int) -> tuple[list[IntArray], list[IntArray
     for d in sizes:
         members = [k for k, b in enumerate(blocks) if b.scopes.shape[1] == d]
         stacked = np.concatenate([blocks[k].scopes for k in members])
-        unique, inverse = _unique_rows(stacked, n)
+        unique, inverse = unique_rows(stacked, n)
         starts = np.cumsum([0] + [len(blocks[k].scopes) for k in members])
         for k, start, stop in zip(members, starts[:-1], starts[1:], strict=True):
             block_tables[k] = first + inverse[start:stop]
@@ -228,54 +138,6 @@ def _distinct_scopes(blocks: Any, n: int) -> tuple[list[IntArray], list[IntArray
         elif b.scopes.shape[1] == 0:
             block_tables[k] = np.full(len(b.scopes), n + first, dtype=np.int64)
     return distinct, block_tables
-
-
-def _unique_rows(rows: IntArray, n: int) -> tuple[IntArray, IntArray]:
-    """np.unique over rows; by one integer key a row where that fits, which is some thirty times faster."""
-    if float(n) ** rows.shape[1] >= 2.0**62:
-        unique, inverse = np.unique(rows, axis=0, return_inverse=True)
-        return unique, inverse.reshape(-1)
-    keys = np.zeros(len(rows), dtype=np.int64)
-    for axis in range(rows.shape[1]):
-        keys = keys * n + rows[:, axis]
-    if (np.diff(keys) > 0).all():
-        return rows, np.arange(len(rows))
-    _, where, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    return rows[where], inverse.reshape(-1)
-
-
-def _graph_arrays(cardinality: IntArray, scope_ptr: IntArray, scope: IntArray) -> GraphArrays:
-    n, m, slots = len(cardinality), len(scope_ptr) - 1, len(scope)
-    node_ptr = _offsets(cardinality)
-    slot_factor = np.repeat(np.arange(m, dtype=np.int64), np.diff(scope_ptr))
-    sizes = cardinality[scope]
-    stride, table_sizes = _strides(sizes, scope_ptr)
-    by_variable = np.argsort(scope, kind="stable").astype(np.int64)
-    return GraphArrays(
-        cardinality=cardinality,
-        node_ptr=node_ptr,
-        table_ptr=node_ptr[n] + _offsets(table_sizes),
-        scope_ptr=scope_ptr,
-        scope=scope,
-        stride=stride,
-        slot_factor=slot_factor,
-        slot_ptr=_offsets(np.bincount(scope, minlength=n).astype(np.int64)),
-        slots=by_variable,
-        message_ptr=_offsets(sizes) if slots else np.zeros(1, dtype=np.int64),
-    )
-
-
-def _strides(sizes: IntArray, scope_ptr: IntArray) -> tuple[IntArray, IntArray]:
-    """Row-major strides within each factor, and each factor's number of entries; a pass for each scope position."""
-    degree = np.diff(scope_ptr)
-    stride = np.ones(len(sizes), dtype=np.int64)
-    running = np.ones(len(degree), dtype=np.int64)
-    for back in range(1, int(degree.max(initial=0)) + 1):
-        has = degree >= back
-        slot = scope_ptr[1:][has] - back
-        stride[slot] = running[has]
-        running[has] *= sizes[slot]
-    return stride, running
 
 
 def _design(arrays: GraphArrays, random_field: RandomField, block_tables: list[IntArray], constant: float) -> Design:
@@ -316,7 +178,3 @@ def _table_start(arrays: GraphArrays, tables: IntArray) -> IntArray:
         arrays.table_ptr[np.where(tables < 0, 0, tables)],
     )
     return result
-
-
-def _offsets(sizes: IntArray) -> IntArray:
-    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)

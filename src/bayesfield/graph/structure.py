@@ -1,0 +1,114 @@
+"""The structure of a factor graph as flat arrays."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesfield.kernels import tables as kernel
+from bayesfield.types import FloatArray, GraphArrays, IntArray
+
+Plan = TypeVar("Plan")
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """The structure of a factor graph. Engines keep what they derive from it alone (a junction tree) in ``plans``."""
+
+    arrays: GraphArrays
+    plans: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def n_entries(self) -> int:
+        """T, the length of θ and of the stacked beliefs."""
+        return int(self.arrays.table_ptr[-1])
+
+    @property
+    def binary_pairs(self) -> bool:
+        """Whether every variable has two states and every factor two variables."""
+        return self.plan(
+            "binary pairs", lambda g: bool((g.cardinality == 2).all() and (np.diff(g.scope_ptr) == 2).all())
+        )
+
+    def plan(self, key: Any, make: Callable[[GraphArrays], Plan]) -> Plan:
+        """What ``make`` derives from the structure, kept for the next call."""
+        if key not in self.plans:
+            self.plans[key] = make(self.arrays)
+        result: Plan = self.plans[key]
+        return result
+
+
+def pair_graph(cardinality: IntArray, pairs: IntArray) -> Graph:
+    """A graph of pairwise factors in the given order, (m, 2), each pair ascending."""
+    cards = np.ascontiguousarray(cardinality, dtype=np.int64)
+    return Graph(
+        graph_arrays(cards, 2 * np.arange(len(pairs) + 1), np.ascontiguousarray(pairs, dtype=np.int64).ravel())
+    )
+
+
+def table_entries(g: GraphArrays, codes: IntArray) -> IntArray:
+    """(N, n + m) the entry of θ that each joint state (N, n) takes in each table: variables, then factors."""
+    out = np.empty((len(codes), len(g.cardinality) + len(g.table_ptr) - 1), dtype=np.int64)
+    kernel.entries(g, codes, out)
+    return out
+
+
+def counts(graph: Graph, codes: IntArray | NDArray[np.int32]) -> FloatArray:
+    """How often the cases (N, n) take each entry of each table: (T,)."""
+    total = np.zeros(graph.n_entries)
+    kernel.count_entries(graph.arrays, codes, total)
+    return total
+
+
+def graph_arrays(cardinality: IntArray, scope_ptr: IntArray, scope: IntArray) -> GraphArrays:
+    n, m, slots = len(cardinality), len(scope_ptr) - 1, len(scope)
+    node_ptr = offsets(cardinality)
+    slot_factor = np.repeat(np.arange(m, dtype=np.int64), np.diff(scope_ptr))
+    sizes = cardinality[scope]
+    stride, table_sizes = _strides(sizes, scope_ptr)
+    by_variable = np.argsort(scope, kind="stable").astype(np.int64)
+    return GraphArrays(
+        cardinality=cardinality,
+        node_ptr=node_ptr,
+        table_ptr=node_ptr[n] + offsets(table_sizes),
+        scope_ptr=scope_ptr,
+        scope=scope,
+        stride=stride,
+        slot_factor=slot_factor,
+        slot_ptr=offsets(np.bincount(scope, minlength=n).astype(np.int64)),
+        slots=by_variable,
+        message_ptr=offsets(sizes) if slots else np.zeros(1, dtype=np.int64),
+    )
+
+
+def _strides(sizes: IntArray, scope_ptr: IntArray) -> tuple[IntArray, IntArray]:
+    """Row-major strides within each factor, and each factor's number of entries; a pass for each scope position."""
+    degree = np.diff(scope_ptr)
+    stride = np.ones(len(sizes), dtype=np.int64)
+    running = np.ones(len(degree), dtype=np.int64)
+    for back in range(1, int(degree.max(initial=0)) + 1):
+        has = degree >= back
+        slot = scope_ptr[1:][has] - back
+        stride[slot] = running[has]
+        running[has] *= sizes[slot]
+    return stride, running
+
+
+def unique_rows(rows: IntArray, n: int) -> tuple[IntArray, IntArray]:
+    """np.unique over rows; by one integer key a row where that fits, which is some thirty times faster."""
+    if float(n) ** rows.shape[1] >= 2.0**62:
+        unique, inverse = np.unique(rows, axis=0, return_inverse=True)
+        return unique, inverse.reshape(-1)
+    keys = np.zeros(len(rows), dtype=np.int64)
+    for axis in range(rows.shape[1]):
+        keys = keys * n + rows[:, axis]
+    if (np.diff(keys) > 0).all():
+        return rows, np.arange(len(rows))
+    _, where, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    return rows[where], inverse.reshape(-1)
+
+
+def offsets(sizes: IntArray) -> IntArray:
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)

@@ -1,0 +1,194 @@
+"""The negative log posterior where variables are hidden, in all cases or in some: equations (17) to (19).
+
+L(λ) = N log Z(λ) − Σ_n log Z_n(λ) + ½ (λ − μ)ᵀ Λ⁻¹ (λ − μ), with Z_n the sum over what is hidden in case n
+∇L   = N E[f] − Σ_n E_n[f] + Λ⁻¹ (λ − μ)
+∇²L  = N C − Σ_n C_n + Λ⁻¹, equation (18)
+
+With an approximate engine both terms are its own: the contrastive free energy (19). It has several optima; at each of
+them the curvature is positive semi-definite, and elsewhere it need not be.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesfield.graph import Clamped, CompiledField, Graph, clamp, compiled
+from bayesfield.inference import Auto, Engine, Sampled
+from bayesfield.learning.objective import FieldObjective, Point, fixed_energy, observed_objective
+from bayesfield.model import Normal, RandomField
+from bayesfield.response import ContrastResponse, Response
+from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Marginals, Outcome
+
+
+class Completed(NamedTuple):
+    """The clamped phases at one λ. statistic: Σ_n E_n[f] / N. log_z: Σ_n log Z_n. phases: θ and marginals of each."""
+
+    statistic: FloatArray
+    log_z: float
+    phases: tuple[tuple[FloatArray, Marginals], ...]
+
+
+class HiddenState(NamedTuple):
+    """Where the engine stands: in the free phase, and in the clamped ones."""
+
+    free: Any
+    completed: Completed
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenObjective(FieldObjective):
+    """clamped: the cases. The statistic and the counts are those of what is observed; codes have −1 in the holes."""
+
+    clamped: Clamped
+
+    @property
+    def graphs(self) -> list[Graph]:
+        return [self.field.graph, *(phase.graph for phase in self.clamped.phases)]
+
+    @property
+    def data_engine(self) -> Engine:
+        """The engine of the clamped phases: the same, but sampling gives way to one that knows log Z."""
+        return Auto() if isinstance(self.engine, Sampled) else self.engine
+
+    def at(self, parameters: FloatArray, start: Any = None) -> Point:
+        theta = self.field.design.potentials(parameters)
+        before = start if isinstance(start, HiddenState) else None
+        free = self.engine.infer(self.field.graph, theta, None if before is None else before.free)
+        return self.point(parameters, theta, free, None if before is None else before.completed)
+
+    def point(
+        self, parameters: FloatArray, theta: FloatArray, marginals: Marginals, start: Completed | None = None
+    ) -> Point:
+        done = self.completed(parameters, start)
+        mean = self.field.design.expectations(marginals.tables)
+        value = self.weight * marginals.log_z - done.log_z - self.log_prior(parameters)
+        status = next((m.status for _, m in done.phases if not m.status.converged), marginals.status)
+        if not status.converged or not marginals.status.converged:
+            value = np.inf
+        both = replace(marginals, status=status, state=HiddenState(marginals.state, done))
+        slope = self.weight * (mean - done.statistic) + self._times_precision(parameters - self.location)
+        return Point(parameters, theta, float(value), slope, both)
+
+    def completed(self, parameters: FloatArray, start: Completed | None = None) -> Completed:
+        """What the engine knows of the holes at these parameters."""
+        statistic, phases = self.weight * self.statistic, []
+        log_z = self.weight * self.offset + float(statistic @ parameters)
+        for k, phase in enumerate(self.clamped.phases):
+            theta = phase.design.potentials(parameters)
+            before = None if start is None else start.phases[k][1].state
+            found = self.data_engine.infer(phase.graph, theta, before)
+            statistic = statistic + phase.weight * phase.design.expectations(found.tables)
+            log_z += phase.weight * found.log_z
+            phases.append((theta, found))
+        return Completed(statistic / max(self.weight, 1.0), log_z, tuple(phases))
+
+    def statistic_at(self, parameters: FloatArray) -> FloatArray:
+        return self.completed(parameters).statistic
+
+    def log_likelihood(self, point: Point) -> float:
+        return float(point.marginals.state.completed.log_z - self.weight * point.marginals.log_z)
+
+    def response(self, point: Point) -> Response:
+        if point.marginals.status.outcome is Outcome.IMPOSSIBLE:
+            raise IndefiniteCurvature(Outcome.IMPOSSIBLE.value)
+        state: HiddenState = point.marginals.state
+        marginals = replace(point.marginals, state=state.free)
+        free = self.engine.response(self.field.graph, self.field.design, point.theta, marginals)
+        return self.contrast(free, state.completed)
+
+    def contrast(self, free: Response, done: Completed) -> Response:
+        """C − Σ_n C_n / N from the free phase's C."""
+        engine = self.data_engine
+        clamped = [
+            (phase.weight / self.weight, engine.response(phase.graph, phase.design, theta, found))
+            for phase, (theta, found) in zip(self.clamped.phases, done.phases, strict=True)
+        ]
+        return ContrastResponse(free, clamped)
+
+    def frequencies(self) -> FloatArray:
+        """As for complete cases, but each table by the cases that observe it whole."""
+        seen, size = self._seen()
+        result: FloatArray = (self.counts + 1.0 / size) / (seen + 1.0)
+        return result
+
+    def unseen(self) -> IntArray:
+        """The parameters that no case shows without guessing: those of tables that none observes whole."""
+        return np.unique(self.field.design.matrix[self._seen()[0] == 0.0].indices).astype(np.int64)
+
+    def _seen(self) -> tuple[FloatArray, FloatArray]:
+        """For every entry how often its table is observed whole, and how many entries that table has."""
+        g = self.field.graph.arrays
+        sizes = np.concatenate([g.cardinality, np.diff(g.table_ptr)])
+        owner = np.repeat(np.arange(len(sizes)), sizes)
+        seen = np.zeros(len(sizes))
+        np.add.at(seen, owner, self.counts)
+        return seen[owner], sizes[owner].astype(np.float64)
+
+
+def mrf_objective(random_field: RandomField, X: Any, prior: Normal, engine: Engine) -> FieldObjective:
+    """The objective for cases X, an (N, n) array or DataFrame in the states' own values, with or without holes.
+
+    A case with nothing observed adds log Z − log Z, and so is left out.
+    """
+    codes, known = random_field.encode(X, holes=True), compiled(random_field)
+    by_prior = prior.precision(random_field), prior.location(random_field)
+    if (codes >= 0).all():
+        return observed_objective(known, codes, *by_prior, engine)
+    empty = set(np.flatnonzero((codes < 0).all(axis=0)).tolist()) - set(random_field.hidden)
+    if empty:
+        name = random_field.names[min(empty)]
+        raise InvalidInput(
+            f"no case observes {name!r}; if it is a hidden variable say so, by bf.Variable({name!r}, …, hidden=True) "
+            f"or field.with_hidden([{name!r}]), else drop it from the field"
+        )
+    return hidden_objective(known, codes, *by_prior, engine)
+
+
+def hidden_objective(
+    known: CompiledField, codes: IntArray, precision: FloatArray, location: FloatArray, engine: Engine
+) -> HiddenObjective:
+    """The objective of cases with holes, codes (N, n)."""
+    rows = np.flatnonzero((codes >= 0).any(axis=1))
+    clamped = clamp(known, codes[rows])
+    fixed = fixed_energy(known, clamped.counts)
+    if _impossible(known, clamped):
+        row = rows[_first_impossible(known, codes[rows])]
+        raise InvalidInput(
+            f"what row {row} observes has probability zero, whatever stands in its holes: a factor's log_table "
+            "forbids it (−inf); drop that case or lift the constraint"
+        )
+    n = max(len(rows), 1)
+    return HiddenObjective(
+        field=known,
+        engine=engine,
+        codes=codes[rows],
+        counts=clamped.counts,
+        statistic=known.design.expectations(clamped.counts) / n,
+        offset=fixed / n,
+        weight=float(len(rows)),
+        precision=precision,
+        location=location,
+        form="dense",
+        clamped=clamped,
+    )
+
+
+def _impossible(known: CompiledField, clamped: Clamped) -> bool:
+    """Whether some case's observed part has probability zero, by its forbidden states alone."""
+    if np.isfinite(known.design.offset).all():
+        return False
+    barred = [(p.graph, np.where(np.isfinite(p.design.offset), 0.0, -np.inf)) for p in clamped.phases]
+    return any(Auto().infer(graph, theta).status.outcome is Outcome.IMPOSSIBLE for graph, theta in barred)
+
+
+def _first_impossible(known: CompiledField, codes: IntArray) -> int:
+    """By bisection."""
+    low, high = 0, len(codes)  # cases before low are possible, not all before high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _impossible(known, clamp(known, codes[:middle])):
+            high = middle
+        else:
+            low = middle
+    return low

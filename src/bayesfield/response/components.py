@@ -1,0 +1,112 @@
+"""Exact covariances on a union of many small graphs, by the joint states of each.
+
+With J the entries that each joint state takes and π their probabilities, Cov(b) = Jᵀ diag(π) J − Σ_c b_c b_cᵀ has a
+block for each component c, and C = Aᵀ Cov(b) A. All by sparse products; J is kept with the graph.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from bayesfield.graph import Design, Graph
+from bayesfield.response.indicators import Sparse
+from bayesfield.types import FloatArray, GraphArrays, IntArray
+
+_UNION = 16  # components from which it is worth it
+_STATES = 4096  # joint states of a component, at most
+_ROWS = 4_000_000  # entries of tables that all joint states take together, at most
+
+
+class JointStates(NamedTuple):
+    """entries: (states, T) which entries of the tables each joint state takes. ptr: (components+1,) its states."""
+
+    entries: Sparse
+    ptr: IntArray
+
+
+def joint_states(graph: Graph) -> JointStates | None:
+    """All joint states of every component; None where they are too many, or the components few."""
+    return graph.plan("joint states", _joint_states)
+
+
+def component_covariance(states: JointStates, design: Design, theta: FloatArray) -> FloatArray:
+    """C, (F, F)."""
+    energy = states.entries @ theta
+    first, sizes = states.ptr[:-1], np.diff(states.ptr)
+    weight = np.exp(energy - np.repeat(np.maximum.reduceat(energy, first), sizes))
+    probability = weight / np.repeat(np.add.reduceat(weight, first), sizes)
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    share = sparse.csr_array((probability, (owner, np.arange(len(owner)))), shape=(len(sizes), len(owner)))
+    beliefs = sparse.csr_array(share @ states.entries)
+    inside = _square(states.entries, probability) - _square(beliefs, np.ones(len(sizes)))
+    result: FloatArray = (design.transpose @ (inside @ design.matrix)).toarray()
+    return (result + result.T) / 2
+
+
+def _square(rows: Sparse, weights: FloatArray) -> Sparse:
+    """rowsᵀ diag(weights) rows."""
+    return sparse.csr_array(rows.T) @ (sparse.diags_array(weights) @ rows)
+
+
+def _joint_states(g: GraphArrays) -> JointStates | None:
+    component, within, sizes = _components(g)
+    if len(sizes) < _UNION:
+        return None
+    joint = np.ones(len(sizes))
+    np.multiply.at(joint, component, g.cardinality.astype(np.float64))
+    tables = np.bincount(component, minlength=len(sizes)) + np.bincount(
+        component[g.scope[g.scope_ptr[:-1]]], minlength=len(sizes)
+    )
+    if joint.max() > _STATES or joint @ tables > _ROWS:
+        return None
+    ptr = np.concatenate([[0], np.cumsum(joint.astype(np.int64))])
+    step = _steps(g, component, within, joint)
+    rows, columns = [], []
+    for scope, start, stride in _tables(g):
+        where = component[scope[:, 0]]
+        for size in np.unique(joint[where]):
+            some = joint[where] == size
+            state = np.arange(int(size))
+            digits = state[None, :, None] // step[scope[some]][:, None, :] % g.cardinality[scope[some]][:, None, :]
+            columns.append((start[some][:, None] + (digits * stride[some][:, None, :]).sum(axis=2)).ravel())
+            rows.append((ptr[where[some]][:, None] + state).ravel())
+    at = (np.concatenate(rows), np.concatenate(columns))
+    shape = (int(ptr[-1]), int(g.table_ptr[-1]))
+    return JointStates(sparse.csr_array((np.ones(len(at[0])), at), shape=shape), ptr)
+
+
+def _components(g: GraphArrays) -> tuple[IntArray, IntArray, IntArray]:
+    """For every variable its component and its place in it; and how many variables each component has."""
+    n = len(g.cardinality)
+    first = np.repeat(g.scope[g.scope_ptr[:-1]], np.diff(g.scope_ptr))
+    links = sparse.coo_array((np.ones(len(g.scope)), (first, g.scope)), shape=(n, n))
+    count, component = connected_components(links, directed=False)
+    sizes = np.bincount(component, minlength=count)
+    order = np.argsort(component, kind="stable")
+    within = np.empty(n, dtype=np.int64)
+    within[order] = np.arange(n) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return component.astype(np.int64), within, sizes
+
+
+def _steps(g: GraphArrays, component: IntArray, within: IntArray, joint: FloatArray) -> IntArray:
+    """(n,) by how much the number of a joint state goes up with each variable's state."""
+    step, running = np.ones(len(component), dtype=np.int64), np.ones(len(joint), dtype=np.int64)
+    for place in range(int(within.max(initial=-1)) + 1):
+        here = np.flatnonzero(within == place)
+        step[here] = running[component[here]]
+        running[component[here]] *= g.cardinality[here]
+    return step
+
+
+def _tables(g: GraphArrays) -> list[tuple[IntArray, IntArray, IntArray]]:
+    """Scopes (m, d), first entries and strides of all tables, those over equally many variables together."""
+    n = len(g.cardinality)
+    found = [(np.arange(n)[:, None], g.node_ptr[:-1], np.ones((n, 1), dtype=np.int64))]
+    degree = np.diff(g.scope_ptr)
+    for d in np.unique(degree):
+        factors = np.flatnonzero(degree == d)
+        slots = g.scope_ptr[factors][:, None] + np.arange(d)
+        found.append((g.scope[slots], g.table_ptr[factors], g.stride[slots]))
+    return found
