@@ -67,8 +67,7 @@ class HiddenObjective(FieldObjective):
         if not status.converged or not marginals.status.converged:
             value = np.inf
         both = replace(marginals, status=status, state=HiddenState(marginals.state, done))
-        slope = self.weight * (mean - done.statistic) + self._times_precision(parameters - self.location)
-        return Point(parameters, theta, float(value), slope, both)
+        return Point(parameters, theta, float(value), self.gradient(parameters, mean, done.statistic), both)
 
     def completed(self, parameters: FloatArray, start: Completed | None = None) -> Completed:
         """What the engine knows of the holes at these parameters."""
@@ -95,16 +94,19 @@ class HiddenObjective(FieldObjective):
         state: HiddenState = point.marginals.state
         marginals = replace(point.marginals, state=state.free)
         free = self.engine.response(self.field.graph, self.field.design, point.theta, marginals)
-        return self.contrast(free, state.completed)
+        return ContrastResponse(free, self._responses(state.completed))
 
-    def contrast(self, free: Response, done: Completed) -> Response:
-        """C − Σ_n C_n / N from the free phase's C."""
+    def data_covariance(self, parameters: FloatArray) -> FloatArray | float:
+        found = self._responses(self.completed(parameters))
+        return sum((share * response.covariance() for share, response in found), start=0.0)
+
+    def _responses(self, done: Completed) -> list[tuple[float, Response]]:
+        """C of every clamped phase, and the share of its cases."""
         engine = self.data_engine
-        clamped = [
+        return [
             (phase.weight / self.weight, engine.response(phase.graph, phase.design, theta, found))
             for phase, (theta, found) in zip(self.clamped.phases, done.phases, strict=True)
         ]
-        return ContrastResponse(free, clamped)
 
     def frequencies(self) -> FloatArray:
         """As for complete cases, but each table by the cases that observe it whole."""

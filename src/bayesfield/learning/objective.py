@@ -64,13 +64,18 @@ class Objective(ABC):
             value = np.inf
         return Point(parameters, theta, float(value), self.gradient(parameters, mean), marginals)
 
-    def gradient(self, parameters: FloatArray, mean: FloatArray) -> FloatArray:
-        """∇L from E[f]."""
-        return self.weight * (mean - self.statistic_at(parameters)) + self._times_precision(parameters - self.location)
+    def gradient(self, parameters: FloatArray, mean: FloatArray, statistic: FloatArray | None = None) -> FloatArray:
+        """∇L from E[f], and from the data's f̄ where that is known."""
+        taken = self.statistic_at(parameters) if statistic is None else statistic
+        return self.weight * (mean - taken) + self._times_precision(parameters - self.location)
 
     def statistic_at(self, parameters: FloatArray) -> FloatArray:
         """f̄, which depends on the parameters where variables are hidden."""
         return self.statistic
+
+    def data_covariance(self, parameters: FloatArray) -> FloatArray | float:
+        """Covariance of the features given the data, (F, F), for each case; nothing where all is observed."""
+        return 0.0
 
     def log_prior(self, parameters: FloatArray) -> float:
         """log N(λ; μ, Λ), up to a constant."""

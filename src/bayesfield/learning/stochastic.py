@@ -35,6 +35,7 @@ def sampled_newton(
     iterates: list[FloatArray] = []
     covariances: list[FloatArray] = []
     noises: list[FloatArray] = []
+    hidden: list[FloatArray | float] = []
     log: list[Iteration] = []
     error = np.full(len(start), np.inf)
     converged = False
@@ -44,8 +45,8 @@ def sampled_newton(
         chains = marginals.state
         point = objective.point(here, theta, marginals)
         response = engine.response(objective.field.graph, objective.field.design, theta, marginals)
-        precision = objective.with_prior(response.covariance())
-        step, sd = _step(precision, point.gradient)
+        guessed = objective.data_covariance(here)
+        precision, step, sd = _step(objective, response.covariance(), guessed, point.gradient)
         here = here - step
         log.append(_iteration(len(log), point, step, sd))
         if watch is not None:
@@ -53,13 +54,17 @@ def sampled_newton(
         if len(log) > _APPROACH:
             iterates.append(here)
             covariances.append(response.bare())
+            hidden.append(guessed)
             noises.append(response.noise() if engine.shrink else covariances[-1])
         if len(iterates) >= _FEWEST:
             error = np.std(iterates, axis=0, ddof=1) / np.sqrt(len(iterates)) / sd
             converged = bool(np.sqrt(np.mean(error**2)) < engine.error)
     mean = np.mean(iterates, axis=0) if iterates else here
     theta = objective.field.design.potentials(mean)
-    average = _average(objective, engine, theta, covariances, noises) if covariances else precision
+    average = precision
+    if covariances:
+        free = _average(objective, engine, theta, covariances, noises)
+        average = objective.with_prior(free - np.mean(np.array(hidden), axis=0))
     final = engine.infer(objective.field.graph, theta, chains)
     point = objective.point(mean, theta, final)
     outcome = Outcome.OPTIMUM if converged else Outcome.NO_OPTIMUM
@@ -75,13 +80,13 @@ def _average(
     covariances: list[FloatArray],
     noises: list[FloatArray],
 ) -> FloatArray:
-    """P from the mean of the iterates' sample covariances, shrunk once, by what noise is left in the mean."""
+    """The mean of the iterates' sample covariances, shrunk once, by what noise is left in the mean."""
     mean: FloatArray = np.mean(covariances, axis=0)
     target = engine.target(objective.field.graph, objective.field.design, theta)
     if target is not None:
         weight = shrinkage(mean, np.mean(noises, axis=0) / len(noises), target)
         mean = (1.0 - weight) * mean + weight * target
-    return objective.with_prior(mean)
+    return mean
 
 
 def enough_chains(engine: Sampled, cases: int) -> Sampled:
@@ -89,16 +94,31 @@ def enough_chains(engine: Sampled, cases: int) -> Sampled:
     return replace(engine, chains=max(engine.chains, min(4 * cases, _MOST_CHAINS)))
 
 
-def _step(precision: FloatArray, gradient: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """P⁻¹g, shortened where it would carry a parameter too far, and the posterior sd."""
-    try:
-        factor = linalg.cho_factor(precision)
-    except linalg.LinAlgError:
-        raise IndefiniteCurvature("the sampled curvature is not positive definite: more chains are needed") from None
+def _step(
+    objective: FieldObjective, free: FloatArray, guessed: FloatArray | float, gradient: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """P, P⁻¹g, shortened where it would carry a parameter too far, and the posterior sd."""
+    precision, factor = factored(objective, free, guessed)
     step = linalg.cho_solve(factor, gradient)
     sd = np.sqrt(np.diag(linalg.cho_solve(factor, np.eye(len(gradient)))))
     longest = np.abs(step / sd).max(initial=0.0)
-    return step * min(1.0, _LONGEST / max(longest, 1e-300)), sd
+    return precision, step * min(1.0, _LONGEST / max(longest, 1e-300)), sd
+
+
+def factored(
+    objective: FieldObjective, free: FloatArray, guessed: FloatArray | float
+) -> tuple[FloatArray, tuple[FloatArray, bool]]:
+    """P = N (C − C_data) + Λ⁻¹ and its Cholesky factor.
+
+    Far from an optimum, or by noise, it need not be positive definite; N C + Λ⁻¹, which is above it and stands in, is.
+    """
+    for taken in (guessed, 0.0):
+        precision = objective.with_prior(free - taken)
+        try:
+            return precision, linalg.cho_factor(precision)
+        except linalg.LinAlgError:
+            continue
+    raise IndefiniteCurvature("the sampled curvature is not positive definite: more chains are needed")
 
 
 def _iteration(number: int, point: Point, step: FloatArray, sd: FloatArray) -> Iteration:

@@ -1,5 +1,8 @@
 """What fits in half a minute: which correction, and when curvature is too dear. Rough costs, measured on one core."""
 
+import numpy as np
+
+from bayesfield.graph import Graph
 from bayesfield.inference import Auto, Bethe, Engine, Kikuchi, Sampled
 from bayesfield.learning import FieldObjective
 from bayesfield.types import InvalidInput
@@ -26,6 +29,9 @@ def correction_kind(objective: FieldObjective, curved: FieldObjective, wanted: s
         return "none", "as in the paper"
     size = len(objective.statistic)
     if isinstance(objective.engine, Sampled):
+        holes = sum(_seconds_on(graph, Auto(), size)[0] for graph in objective.graphs[1:])
+        if holes * _STEPS * _DRAWS > _AFFORDABLE:
+            return "mean", f"the variational one would take about {holes * _STEPS * _DRAWS:.0f} s for the holes alone"
         return ("variational", "") if size <= _SAMPLED else ("mean", "too many parameters for more")
     once, bent = _seconds(objective.engine, objective)
     draws, bends = min(4 * size, _DRAWS), min(4 * size, _BENDS)
@@ -42,7 +48,12 @@ def correction_kind(objective: FieldObjective, curved: FieldObjective, wanted: s
 
 def _seconds(engine: Engine, objective: FieldObjective) -> tuple[float, float]:
     """About how long one inference and one covariance take."""
-    graph, size = objective.field.graph, len(objective.statistic)
+    each = np.array([_seconds_on(graph, engine, len(objective.statistic)) for graph in objective.graphs])
+    once, bent = each.sum(axis=0)
+    return float(once), float(bent)
+
+
+def _seconds_on(graph: Graph, engine: Engine, size: int) -> tuple[float, float]:
     if isinstance(engine, Auto):
         engine = engine.choose(graph)[0]
     entries = float(engine.preview(graph).entries)

@@ -4,7 +4,7 @@
 deviations, with E_true and P sampled. At an engine's own optimum g = N (E_true[f] − E_engine[f]): its bias.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,7 @@ from scipy import linalg
 
 from bayesfield.inference import Sampled
 from bayesfield.learning import FieldObjective
+from bayesfield.learning.stochastic import factored
 from bayesfield.types import FloatArray
 
 _GOOD, _FAIR = 0.1, 0.3  # root mean square bias in posterior sd
@@ -65,14 +66,14 @@ class Check:
 
 def check_fit(objective: FieldObjective, names: list[str], mode: FloatArray, sd: FloatArray, engine: Sampled) -> Check:
     """Compare a fit with ``engine`` at its mode. The objective's own engine is not asked."""
-    known = objective.field
+    known, judge = objective.field, replace(objective, engine=engine)
     theta = known.design.potentials(mode)
     sampled = engine.infer(known.graph, theta)
+    statistic = judge.statistic_at(mode)
     means = [known.design.expectations(tables) for tables in sampled.state.batch_means]
-    gradients = np.array([objective.gradient(mode, mean) for mean in means])
-    precision = objective.weight * engine.response(known.graph, known.design, theta, sampled).covariance()
-    precision += np.diag(objective.precision) if objective.precision.ndim == 1 else objective.precision
-    factor = linalg.cho_factor(precision)
+    gradients = np.array([judge.gradient(mode, mean, statistic) for mean in means])
+    free = engine.response(known.graph, known.design, theta, sampled).covariance()
+    _, factor = factored(judge, free, judge.data_covariance(mode))
     sampled_sd = np.sqrt(np.diag(linalg.cho_solve(factor, np.eye(len(mode)))))
     gaps = linalg.cho_solve(factor, gradients.T).T / sampled_sd
     error = gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))

@@ -6,6 +6,7 @@ which goes beyond, is in posterior.variational.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -59,38 +60,60 @@ def mean_shift(
 
     With more than some hundreds of parameters, along random draws: Σ_k ∂²g/∂t_k² = E[∂²g/∂t²] for t ~ N(0, P⁻¹).
     """
+    found = bends(slope, mode, precision, rng)
+    if not len(found.each):
+        return mode, correction_record("mean", mode, precision, mode, precision, failed=found.failed)
+    shift, error = -0.5 * precision.solve(found.total), 0.0
+    if not found.whole:
+        parts = [np.mean(part, axis=0) for part in np.array_split(found.each, _BATCHES)]
+        moves = -0.5 * precision.solve(np.array(parts).T).T / precision.sd
+        error = _rms(moves.std(axis=0, ddof=1) / np.sqrt(_BATCHES))
+    mean = mode + shift
+    return mean, correction_record("mean", mode, precision, mean, precision, error=error, failed=found.failed)
+
+
+class Bends(NamedTuple):
+    """Second differences of a slope along P⁻ᐟ². each: (directions, F). whole: whether along all, or random ones."""
+
+    each: FloatArray
+    whole: bool
+    failed: float
+
+    @property
+    def total(self) -> FloatArray:
+        """Σ_k ∂²g/∂t_k², (F,)."""
+        result: FloatArray = self.each.sum(axis=0) if self.whole else self.each.mean(axis=0)
+        return result
+
+
+def bends(slope: Slope, mode: FloatArray, precision: Precision, rng: np.random.Generator) -> Bends:
+    """Along the columns of P⁻ᐟ², or along random draws where they are many."""
     size = len(mode)
     whole = isinstance(precision, DensePrecision) and size <= _MAX_DIRECTIONS
     noise = np.eye(size) if whole else rng.standard_normal((size, _MAX_DIRECTIONS))
-    scale = 1.0 if whole else 1.0 / noise.shape[1]
+    length = _STEP if whole else _STEP / np.sqrt(size)
     centre = slope(mode)
-    bends: list[FloatArray] = []
+    found: list[FloatArray] = []
     for direction in precision.draws(noise).T:
-        length = _STEP if whole else _STEP / np.sqrt(size)
         up, down = slope(mode + length * direction), slope(mode - length * direction)
         if up is not None and down is not None and centre is not None:
-            bends.append((up - 2.0 * centre + down) / length**2)
-    failed = 1.0 - len(bends) / max(noise.shape[1], 1)
-    if not bends:
-        return mode, correction_record("mean", mode, precision, mode, precision, failed=failed)
-    shift = -0.5 * precision.solve(np.sum(bends, axis=0) * scale)
-    error = 0.0
-    if not whole:
-        parts = [np.mean(part, axis=0) for part in np.array_split(np.array(bends), _BATCHES)]
-        moves = -0.5 * precision.solve(np.array(parts).T).T / precision.sd
-        error = _rms(moves.std(axis=0, ddof=1) / np.sqrt(_BATCHES))
-    return mode + shift, correction_record("mean", mode, precision, mode + shift, precision, error=error, failed=failed)
+            found.append((up - 2.0 * centre + down) / length**2)
+    failed = 1.0 - len(found) / max(noise.shape[1], 1)
+    return Bends(np.array(found).reshape(-1, size), whole, failed)
 
 
 def sampled_shift(
-    features: FloatArray, weight: float, mode: FloatArray, precision: Precision
+    features: FloatArray, weight: float, mode: FloatArray, precision: Precision, of_data: FloatArray | float = 0.0
 ) -> tuple[FloatArray, CorrectionRecord]:
-    """The second-order mean from samples of x, λ_MP − ½ P⁻¹ N Cov(f, (f − κ)ᵀP⁻¹(f − κ)). features: f − κ."""
+    """The second-order mean from samples of x, λ_MP − ½ P⁻¹ N Cov(f, (f − κ)ᵀP⁻¹(f − κ)). features: f − κ.
+
+    of_data: Σ_k ∂²/∂t_k² of N f̄(λ), where variables are hidden; it is taken off.
+    """
     square = np.einsum("sf,fs->s", features, precision.solve(features.T))
     shifts = []
     for part in np.array_split(np.arange(len(features)), _BATCHES):
         cross = features[part].T @ (square[part] - square.mean()) / len(part)
-        shifts.append(-0.5 * weight * precision.solve(cross))
+        shifts.append(-0.5 * precision.solve(weight * cross - of_data))
     mean = mode + np.mean(shifts, axis=0)
     error = _rms(np.std(shifts, axis=0, ddof=1) / np.sqrt(_BATCHES) / precision.sd)
     return mean, correction_record("mean", mode, precision, mean, precision, error=error)

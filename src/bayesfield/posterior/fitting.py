@@ -9,8 +9,10 @@ import numpy as np
 from bayesfield.inference import Auto, Bethe, Engine, Exact, Kikuchi, Sampled, as_engine
 from bayesfield.learning import (
     FieldObjective,
+    HiddenObjective,
     Iteration,
     Optimum,
+    Point,
     enough_chains,
     lbfgs,
     mrf_objective,
@@ -23,18 +25,23 @@ from bayesfield.learning.precision import DensePrecision, NotSparse, Precision
 from bayesfield.model import Normal, Parametrised, RandomField
 from bayesfield.posterior.affordable import DEAR, DENSE, SAMPLED, SMALL, correction_kind
 from bayesfield.posterior.check import Check, check_fit
-from bayesfield.posterior.correction import CorrectionRecord, mean_shift, sampled_shift
-from bayesfield.posterior.found import Corrected, Found, fit_record, precision_at, starting_point, warn_of
+from bayesfield.posterior.correction import CorrectionRecord, bends, mean_shift, sampled_shift
+from bayesfield.posterior.found import Corrected, Found, checked_start, fit_record, precision_at, warn_of
 from bayesfield.posterior.laplace import SAMPLED_NEWTON, Posterior
 from bayesfield.posterior.methods import Learner, as_method, learn, uncorrected
+from bayesfield.posterior.modes import Starts
 from bayesfield.posterior.skewness import MOST, marginal_skewness, sampled_skewness
+from bayesfield.posterior.starts import begin, best_of
 from bayesfield.posterior.variational import sampled_variational, variational
+from bayesfield.response import ContrastResponse
 from bayesfield.response.base import require_dense
 from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput
 
 __all__ = ["Iteration", "fit"]
 
 Correction = Literal["none", "mean", "variational", "auto"]
+_ROUGH = 1e-3  # tolerance of a search from several starts
+_ENOUGH = 10  # complete cases a variable from which the pseudo-likelihood of those alone is a start
 Form = Literal["auto", "dense", "sparse", "matrix-free"]
 
 
@@ -49,14 +56,16 @@ def fit(
     correction: Correction = "auto",
     form: Form = "auto",
     start: Any = None,
+    starts: int | None = None,
     tolerance: float = 1e-6,
     max_iterations: int = 200,
     rng: np.random.Generator | int | None = 0,
     watch: Watch | None = None,
 ) -> Posterior:
-    """The Gaussian posterior of a field's parameters, given fully observed cases.
+    """The Gaussian posterior of a field's parameters, given cases that may have holes.
 
-    X: (N, n) array or DataFrame in the states' own values. prior: by default Normal(variance=1). engine: finds the
+    X: (N, n) array or DataFrame in the states' own values; missing cells (NaN, None, pd.NA) and hidden variables are
+    summed over, and a case with nothing observed is left out. prior: by default Normal(variance=1). engine: finds the
     most probable parameters; "auto", the default, takes the exact one if it is affordable, else Kikuchi or Bethe,
     checks the fit, and ends with the sampled one if the check fails (record.choice says why). response: gives the
     curvature there; by default the same engine. ``engine=bf.Exact(), response=bf.Bethe()`` is the paper's BL-MP,
@@ -65,8 +74,9 @@ def fit(
     method: "newton", or "lbfgs" where curvature is dear; "auto" goes by the cost of one covariance. Or another learner
     (posterior.methods): "pseudo_likelihood", "cd", "pcd", "iterative_scaling", "pseudo_moments", or an object that has
     its options, such as bf.PseudoLikelihood(block=16). start: parameters to begin from; by default the better of
-    pseudo-moment matching and the prior mean. tolerance: distance to the optimum in posterior standard deviations.
-    watch: called with every Iteration, for progress displays.
+    pseudo-moment matching and the prior mean. starts: how many points to search from where variables are hidden, by
+    default 8 if some parameters are never shown; record.starts tells how they ended. tolerance: distance to the optimum
+    in posterior standard deviations. watch: called with every Iteration, for progress displays.
 
     correction: of the mode towards the mean, and of the width (posterior.correction): "none" is the plain Laplace
     posterior, "mean" shifts the mean to second order, "variational" refines mean and precision; "auto" takes the best
@@ -75,7 +85,7 @@ def fit(
     """
     if prior is not None and not isinstance(prior, Normal):
         raise InvalidInput(f"the prior is a bf.Normal, such as bf.Normal(variance=0.25); got {prior!r}")
-    settings = Settings(as_method(method), form, start, tolerance, max_iterations, watch)
+    settings = Settings(as_method(method), form, start, tolerance, max_iterations, watch, starts)
     objective = mrf_objective(field, X, prior or Normal(variance=1.0), as_engine(engine))
     given = None if engine is None else objective.engine
     curved = None if response is None else as_engine(response)
@@ -92,6 +102,7 @@ class Settings:
     tolerance: float = 1e-6
     max_iterations: int = 200
     watch: Watch | None = None
+    starts: int | None = None
 
     def __post_init__(self) -> None:
         if self.tolerance <= 0 or self.max_iterations < 1:
@@ -111,8 +122,9 @@ def fit_objective(
     """``fit`` for an objective: of a field, or of conditional fields. engine: the user's, or None."""
     begun = time.perf_counter()
     ruled = uncorrected(settings.method, correction)
-    task = _Task(objective, field, response, **vars(settings))
     generator = np.random.default_rng(rng)
+    seed = int(generator.integers(2**31)) if isinstance(objective, HiddenObjective) else 0
+    task = _Task(objective, field, response, seed=seed, **vars(settings))
     found, choice, check = _found(task, engine, generator)
     kind, reason = ruled or correction_kind(found.objective, found.curved, correction, explicit=not choice)
     mean, precision, correction_record = _correct(found, kind, generator)
@@ -123,7 +135,7 @@ def fit_objective(
     corrected = Corrected(mean, precision, replace(correction_record, reason=reason), skewness)
     names = found.engine_name, found.response_name, found.method
     record = fit_record(found, corrected, names, n_cases, time.perf_counter() - begun)
-    record = replace(record, choice=choice, check=check)
+    record = replace(record, choice=choice, check=check, starts=found.starts)
     posterior = Posterior(field, mean, precision, record, found.optimum.parameters, found.objective, skewness)
     warn_of(record, depth=4)
     return posterior
@@ -142,6 +154,8 @@ class _Task:
     tolerance: float
     max_iterations: int
     watch: Watch | None
+    starts: int | None
+    seed: int
 
     def find(self, engine: Engine, start: FloatArray | None = None) -> Found:
         """The optimum by an engine, and the precision there. start: instead of the user's."""
@@ -151,29 +165,39 @@ class _Task:
         first = self.start if start is None else start
         curved = objective if self.curved is None else replace(objective, engine=self.curved)
         method = _method(objective, self.method)
+        starts: Starts | None = None
         if isinstance(engine, Sampled):
-            optimum, matrix = self._sampled(objective, first)
+            optimum, matrix, starts = self._sampled(objective, first)
             if curved is objective:
                 status = optimum.point.marginals.status
-                return Found(objective, curved, optimum, DensePrecision(matrix), status, method)
+                return Found(objective, curved, optimum, DensePrecision(matrix), status, method, starts=starts)
         else:
-            minimise = newton if method == "newton" else lbfgs
-            here = starting_point(objective, self.field, first)
             try:
-                optimum = minimise(objective, here, self.tolerance, self.max_iterations, self.watch)
+                optimum, starts = self._search(objective, method, first)
             except NotSparse:
                 if self.form != "auto":
                     raise
                 return replace(self, form="matrix-free").find(engine, start)
         precision, status = precision_at(objective, curved, optimum, self.field)
-        return Found(objective, curved, optimum, precision, status, method)
+        return Found(objective, curved, optimum, precision, status, method, starts=starts)
+
+    def _search(self, objective: FieldObjective, method: str, first: Any) -> tuple[Optimum, Starts | None]:
+        """From one point, or roughly from several and then from the best."""
+        minimise = newton if method == "newton" else lbfgs
+        points = begin(objective, self.field, first, self.starts, self.seed)
+        return best_of(
+            points,
+            lambda p: lbfgs(objective, p, _ROUGH, self.max_iterations, self.watch),
+            lambda p: minimise(objective, p, self.tolerance, self.max_iterations, self.watch),
+        )
 
     def form_for(self, engine: Engine) -> str:
         """The form of the precision, with what this engine can do."""
         if self.form not in ("auto", "dense", "sparse", "matrix-free"):
             raise InvalidInput(f'form is "auto", "dense", "sparse" or "matrix-free"; got {self.form!r}')
         size = self.field.n_parameters
-        local = isinstance(engine, Auto | Bethe | Kikuchi) and self.objective.precision.ndim == 1
+        whole = not isinstance(self.objective, HiddenObjective)  # a difference of two sparse forms has none
+        local = whole and isinstance(engine, Auto | Bethe | Kikuchi) and self.objective.precision.ndim == 1
         small = size <= (SMALL if local else DENSE)
         if self.form == "dense" or (self.form == "auto" and small) or isinstance(engine, Sampled):
             require_dense(size, "a posterior", 'Tie parameters, fit a smaller field, or take form="matrix-free".')
@@ -182,14 +206,20 @@ class _Task:
             return "sparse" if local else "matrix-free"
         return self.form
 
-    def _sampled(self, objective: FieldObjective, first: Any) -> tuple[Optimum, FloatArray]:
-        """Stochastic Newton from a given point, or from the pseudo-likelihood's optimum."""
-        if first is None:
-            here = pseudo_likelihood_map(objective.field, objective.codes, objective.precision, objective.location)
+    def _sampled(self, objective: FieldObjective, first: Any) -> tuple[Optimum, FloatArray, Starts | None]:
+        """Stochastic Newton from a given point, or from the pseudo-likelihood's optimum, or from Bethe's."""
+        starts, complete = None, np.all(objective.codes >= 0, axis=1)
+        given = checked_start(self.field, first)
+        if given is not None:
+            here = given
+        elif complete.sum() >= min(_ENOUGH * objective.codes.shape[1], len(objective.codes)):
+            cases = objective.codes[complete]
+            here = pseudo_likelihood_map(objective.field, cases, objective.precision, objective.location)
         else:
-            here = starting_point(objective, self.field, first)
+            near, starts = self._search(replace(objective, engine=Bethe(max_direct=0)), "lbfgs", None)
+            here = near.parameters
         optimum, precision, _ = sampled_newton(objective, here, self.max_iterations, self.watch)
-        return optimum, precision
+        return optimum, precision, starts
 
 
 def _found(task: _Task, engine: Engine | None, rng: np.random.Generator) -> tuple[Found, tuple[str, ...], Check | None]:
@@ -258,7 +288,7 @@ def _method(objective: FieldObjective, method: str | Learner) -> str:
         return method
     if objective.form == "sparse":
         return "newton"
-    work = objective.engine.preview(objective.field.graph).entries * len(objective.statistic)
+    work = sum(objective.engine.preview(graph).entries for graph in objective.graphs) * len(objective.statistic)
     return "lbfgs" if work > DEAR else "newton"
 
 
@@ -268,9 +298,16 @@ def _skewness(found: Found, mean: FloatArray, precision: Precision) -> FloatArra
     if len(mean) > MOST or not len(mean):
         return None
     if isinstance(objective.engine, Sampled):
-        features = objective.response(objective.at(mean)).features  # type: ignore[attr-defined]
-        return sampled_skewness(features, objective.weight, precision)
+        return sampled_skewness(_sampled_features(objective, objective.at(mean)), objective, mean, precision)
     return marginal_skewness(objective, mean, precision)
+
+
+def _sampled_features(objective: FieldObjective, point: Point) -> FloatArray:
+    """f − E[f] of the sampled states of the free phase."""
+    response = objective.response(point)
+    free = response.free if isinstance(response, ContrastResponse) else response
+    result: FloatArray = free.features  # type: ignore[attr-defined]
+    return result
 
 
 def _correct(found: Found, kind: str, rng: np.random.Generator) -> tuple[FloatArray, Precision, CorrectionRecord]:
@@ -281,8 +318,11 @@ def _correct(found: Found, kind: str, rng: np.random.Generator) -> tuple[FloatAr
     if isinstance(objective.engine, Sampled):
         if kind == "variational":
             return sampled_variational(objective, mode, precision, rng)
-        features = objective.response(found.optimum.point).features  # type: ignore[attr-defined]
-        mean, record = sampled_shift(features, objective.weight, mode, precision)
+        features = _sampled_features(objective, found.optimum.point)
+        of_data: FloatArray | float = 0.0
+        if isinstance(objective, HiddenObjective):
+            of_data = bends(lambda here: objective.weight * objective.statistic_at(here), mode, precision, rng).total
+        mean, record = sampled_shift(features, objective.weight, mode, precision, of_data)
         return mean, precision, record
     if kind == "mean":
         mean, record = mean_shift(objective.slope, mode, precision, rng)

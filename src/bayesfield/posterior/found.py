@@ -11,6 +11,7 @@ from bayesfield.learning.precision import DensePrecision, Precision
 from bayesfield.model import Parametrised
 from bayesfield.posterior.correction import CorrectionRecord
 from bayesfield.posterior.laplace import FitRecord, reason_for_refusal
+from bayesfield.posterior.modes import Starts
 from bayesfield.types import FitWarning, FloatArray, IndefiniteCurvature, InvalidInput, Status
 
 
@@ -19,7 +20,7 @@ class Found:
     """An optimum with the precision there.
 
     curved: the objective with the engine that gave it. learner: what found the parameters, where no engine did; it also
-    gave the precision where ``own``.
+    gave the precision where ``own``. starts: how the search went where it began at several points.
     """
 
     objective: FieldObjective
@@ -30,6 +31,7 @@ class Found:
     method: str
     learner: str = ""
     own: bool = False
+    starts: Starts | None = None
 
     @property
     def engine_name(self) -> str:

@@ -12,6 +12,7 @@ from bayesfield.learning.precision import DensePrecision, Precision
 from bayesfield.model import Parametrised
 from bayesfield.posterior.check import Check, check_fit
 from bayesfield.posterior.correction import CorrectionRecord
+from bayesfield.posterior.modes import Starts
 from bayesfield.posterior.skewness import lean, probability_below
 from bayesfield.response.base import require_dense
 from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput, Status
@@ -32,7 +33,8 @@ class FitRecord:
     optimisation. inference: of the engine at the optimum. distance: √(gᵀP⁻¹g), how far the optimum may still be, in
     posterior standard deviations; after a learner, how far the responding engine's own optimum is.
     log_likelihood: Σ log p(x_n|λ_MP) by the engine, NaN where there was none. form: of the precision.
-    choice: why this engine, step by step, where ``fit`` chose it; check: the check that it made then.
+    choice: why this engine, step by step, where ``fit`` chose it; check: the check that it made then. starts: how the
+    searches ended (posterior.starts), where there were several.
     """
 
     engine: str
@@ -50,6 +52,7 @@ class FitRecord:
     form: str = "dense"
     choice: tuple[str, ...] = ()
     check: Check | None = None
+    starts: Starts | None = None
 
     def __str__(self) -> str:
         known = self.log_likelihood
@@ -62,6 +65,7 @@ class FitRecord:
                 *([f"precision   {_FORMS[self.form]}"] if self.form in _FORMS else []),
                 f"inference   {self.inference}",
                 f"optimum     {self.status}",
+                *([f"starts      {self.starts}"] if self.starts is not None else []),
                 f"correction  {self.correction}",
                 f"cases       {self.n_cases}" + (f", log-likelihood {known:.6g}" if np.isfinite(known) else ""),
                 self._ending(),

@@ -12,6 +12,7 @@ from bayesfield.inference import Auto, Engine, Sampled
 from bayesfield.learning import (
     ContrastiveDivergence,
     FieldObjective,
+    HiddenObjective,
     IterativeScaling,
     Optimum,
     PseudoLikelihood,
@@ -98,6 +99,11 @@ def uncorrected(method: str | Learner, correction: str) -> tuple[str, str] | Non
 
 def learn(task: Task, learner: Learner, engine: Engine | None) -> tuple[Found, tuple[str, ...]]:
     """The learner's parameters, the precision there, and why by this engine. engine: the user's, or None."""
+    if isinstance(task.objective, HiddenObjective):
+        raise InvalidInput(
+            f'method="{_name(learner)}" needs complete cases; with hidden variables or missing cells take "newton", '
+            '"lbfgs" or "auto"'
+        )
     if isinstance(learner, IterativeScaling):
         return _scaled(task, learner, engine)
     if isinstance(learner, PseudoLikelihood):

@@ -11,8 +11,9 @@ w = e^{s²} and γ = (w + 2)√(w − 1); its mirror image for γ < 0.
 import numpy as np
 from scipy import special
 
-from bayesfield.learning import Objective
+from bayesfield.learning import FieldObjective, HiddenObjective, Objective
 from bayesfield.learning.precision import Precision
+from bayesfield.posterior.correction import Slope
 from bayesfield.types import FloatArray
 
 _STEP = 0.5  # of the differences, in posterior sd: wide enough to average over what is not cubic
@@ -22,25 +23,35 @@ MOST = 1000  # parameters for which it is found
 
 def marginal_skewness(objective: Objective, mean: FloatArray, precision: Precision) -> FloatArray:
     """γ of every parameter, (F,), from differences of the gradient; 0 where the engine gives no answer."""
-    along = precision.solve(np.eye(len(mean))) / precision.sd
-    centre = objective.slope(mean)
-    result = np.zeros(len(mean))
-    if centre is None:
-        return result
-    for i, t in enumerate(along.T):
-        up, down = objective.slope(mean + _STEP * t), objective.slope(mean - _STEP * t)
-        if up is not None and down is not None:
-            result[i] = -float(t @ (up - 2.0 * centre + down)) / _STEP**2
-    return result
+    return -_third(objective.slope, mean, precision)
 
 
-def sampled_skewness(features: FloatArray, weight: float, precision: Precision) -> FloatArray:
+def sampled_skewness(
+    features: FloatArray, objective: FieldObjective, mean: FloatArray, precision: Precision
+) -> FloatArray:
     """The same from samples of x. features: f − E[f], (samples, F)."""
     along = precision.solve(np.eye(precision.size)) / precision.sd
     total = np.zeros(precision.size)
     for part in np.array_split(features, max(1, len(features) // 4096)):
         total += ((part @ along) ** 3).sum(axis=0)
-    return -weight * total / max(len(features), 1)
+    free = objective.weight * total / max(len(features), 1)
+    if isinstance(objective, HiddenObjective):  # the data's part is known without sampling
+        free -= _third(lambda here: objective.weight * objective.statistic_at(here), mean, precision)
+    return -free
+
+
+def _third(slope: Slope, mean: FloatArray, precision: Precision) -> FloatArray:
+    """tᵀ ∂²g/∂t² for every parameter's own direction t, from differences of the slope g; 0 where there is none."""
+    along = precision.solve(np.eye(len(mean))) / precision.sd
+    centre = slope(mean)
+    result = np.zeros(len(mean))
+    if centre is None:
+        return result
+    for i, t in enumerate(along.T):
+        up, down = slope(mean + _STEP * t), slope(mean - _STEP * t)
+        if up is not None and down is not None:
+            result[i] = float(t @ (up - 2.0 * centre + down)) / _STEP**2
+    return result
 
 
 def lean(z: FloatArray, skewness: FloatArray) -> FloatArray:

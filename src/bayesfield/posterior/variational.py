@@ -9,6 +9,7 @@ With the Sampled engine the chains themselves are spread over the draws, an equa
 E_q[E_λ[f]], at the price of one sampled inference.
 """
 
+import contextlib
 import itertools
 from dataclasses import replace
 from typing import Any
@@ -18,7 +19,7 @@ from scipy import linalg
 
 from bayesfield.inference import Sampled
 from bayesfield.inference.chains import Chains
-from bayesfield.learning import FieldObjective, MeanPrecision, Objective, Point
+from bayesfield.learning import FieldObjective, HiddenObjective, MeanPrecision, Objective, Point
 from bayesfield.learning.precision import DensePrecision, Precision
 from bayesfield.posterior.correction import CorrectionRecord, correction_record
 from bayesfield.response.sampled import SampleResponse
@@ -149,7 +150,10 @@ class _Draws:
             totals[block] += self.even[-1]
             good[block] += 1
         failed = 1.0 - float(good.sum()) / max(len(offsets), 1)
-        return totals / np.maximum(good, 1)[:, None], mean.precision(P, rate) if mean.count else None, failed
+        found = None
+        with contextlib.suppress(IndefiniteCurvature):
+            found = mean.precision(P, rate) if mean.count else None
+        return totals / np.maximum(good, 1)[:, None], found, failed
 
     def _at(self, k: int, sign: int, parameters: FloatArray) -> Point:
         point = self.objective.at(parameters, self._states.get((k, sign)))
@@ -182,13 +186,18 @@ class _SpreadChains:
     def look(self, m: FloatArray, P: Precision) -> tuple[FloatArray, FloatArray]:
         """Mean slope of each half of the draws, (2, F), and mean curvature."""
         o, known = self.objective, self.objective.field
-        thetas = np.array([known.design.potentials(draw) for draw in m + P.draws(self.z.T).T])
+        draws = m + P.draws(self.z.T).T
+        thetas = np.array([known.design.potentials(draw) for draw in draws])
+        data = np.array([o.statistic_at(draw) for draw in draws])
         self._chains = self.engine.spread(known.graph, thetas, self._chains)
         response = SampleResponse(known.graph, known.design, self._chains.states, len(self.z), pooled=False)
         features = np.array([known.design.expectations(tables) for tables in self._chains.batch_means])
-        self.even = o.weight * (features[0::2] + features[1::2]) / 2
-        slopes = np.array([o.gradient(m, half.mean(axis=0)) for half in np.array_split(features, 2)])
-        return slopes, o.with_prior(response.covariance())
+        self.even = o.weight * (features[0::2] + features[1::2] - data[0::2] - data[1::2]) / 2
+        halves = zip(np.array_split(features, 2), np.array_split(data, 2), strict=True)
+        slopes = np.array([o.gradient(m, f.mean(axis=0), d.mean(axis=0)) for f, d in halves])
+        some = draws[: 2 * _CURVED] if isinstance(o, HiddenObjective) else draws[:1]
+        guessed = np.mean(np.array([o.data_covariance(draw) for draw in some]), axis=0)
+        return slopes, o.with_prior(response.covariance() - guessed)
 
 
 def sampled_variational(

@@ -6,6 +6,7 @@ one that is off in a few places only gets no more than lets their noise explain 
 """
 
 import itertools
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,16 +74,27 @@ class SampleResponse(Response):
 
     def noise(self) -> FloatArray:
         """Variance of every entry of the sample covariance, (F, F), from its scatter over batches."""
-        own, total = self.bare(), np.zeros((self.size, self.size))
-        for part in self._parts:
-            rows = self.features[part]
-            total += (rows.T @ rows / max(len(rows) - 1, 1) - own) ** 2
-        return total / (len(self._parts) * max(len(self._parts) - 1, 1))
+        total, sums, squares = self._moments
+        own, count = total * self._scale, len(self._parts)
+        scatter = squares - 2.0 * own * sums + count * own**2
+        return np.maximum(scatter, 0.0) / (count * max(count - 1, 1))
 
     def bare(self) -> FloatArray:
         """The sample covariance itself, (F, F)."""
-        result: FloatArray = self.features.T @ self.features * self._scale
-        return result
+        return self._moments[0] * self._scale
+
+    @cached_property
+    def _moments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Σ ffᵀ over all samples, and Σ and Σ² over batches of each one's covariance: all in one pass."""
+        total, sums, squares = (np.zeros((self.size, self.size)) for _ in range(3))
+        for part in self._parts:
+            rows = self.features[part]
+            own = rows.T @ rows
+            total += own
+            own /= max(len(rows) - 1, 1)
+            sums += own
+            squares += own**2
+        return total, sums, squares
 
 
 def shrinkage(mean: FloatArray, noise: FloatArray, target: FloatArray) -> float:
