@@ -31,7 +31,7 @@ from bayesfield.posterior.laplace import SAMPLED_NEWTON, Posterior
 from bayesfield.posterior.methods import Learner, as_method, learn, uncorrected
 from bayesfield.posterior.modes import Starts
 from bayesfield.posterior.skewness import MOST, marginal_skewness, sampled_skewness
-from bayesfield.posterior.starts import begin, best_of
+from bayesfield.posterior.starts import begin, best_of, stochastic_em
 from bayesfield.posterior.variational import sampled_variational, variational
 from bayesfield.response import ContrastResponse
 from bayesfield.response.base import require_dense
@@ -41,7 +41,6 @@ __all__ = ["Iteration", "fit"]
 
 Correction = Literal["none", "mean", "variational", "auto"]
 _ROUGH = 1e-3  # tolerance of a search from several starts
-_ENOUGH = 10  # complete cases a variable from which the pseudo-likelihood of those alone is a start
 Form = Literal["auto", "dense", "sparse", "matrix-free"]
 
 
@@ -167,10 +166,10 @@ class _Task:
         method = _method(objective, self.method)
         starts: Starts | None = None
         if isinstance(engine, Sampled):
-            optimum, matrix, starts = self._sampled(objective, first)
+            optimum, matrix = self._sampled(objective, first)
             if curved is objective:
                 status = optimum.point.marginals.status
-                return Found(objective, curved, optimum, DensePrecision(matrix), status, method, starts=starts)
+                return Found(objective, curved, optimum, DensePrecision(matrix), status, method)
         else:
             try:
                 optimum, starts = self._search(objective, method, first)
@@ -206,20 +205,15 @@ class _Task:
             return "sparse" if local else "matrix-free"
         return self.form
 
-    def _sampled(self, objective: FieldObjective, first: Any) -> tuple[Optimum, FloatArray, Starts | None]:
-        """Stochastic Newton from a given point, or from the pseudo-likelihood's optimum, or from Bethe's."""
-        starts, complete = None, np.all(objective.codes >= 0, axis=1)
-        given = checked_start(self.field, first)
-        if given is not None:
-            here = given
-        elif complete.sum() >= min(_ENOUGH * objective.codes.shape[1], len(objective.codes)):
-            cases = objective.codes[complete]
-            here = pseudo_likelihood_map(objective.field, cases, objective.precision, objective.location)
-        else:
-            near, starts = self._search(replace(objective, engine=Bethe(max_direct=0)), "lbfgs", None)
-            here = near.parameters
+    def _sampled(self, objective: FieldObjective, first: Any) -> tuple[Optimum, FloatArray]:
+        """Stochastic Newton from a given point, or from the pseudo-likelihood's optimum."""
+        here = checked_start(self.field, first)
+        if here is None and isinstance(objective, HiddenObjective):
+            here = stochastic_em(objective, self.seed)
+        elif here is None:
+            here = pseudo_likelihood_map(objective.field, objective.codes, objective.precision, objective.location)
         optimum, precision, _ = sampled_newton(objective, here, self.max_iterations, self.watch)
-        return optimum, precision, starts
+        return optimum, precision
 
 
 def _found(task: _Task, engine: Engine | None, rng: np.random.Generator) -> tuple[Found, tuple[str, ...], Check | None]:

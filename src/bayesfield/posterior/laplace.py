@@ -1,17 +1,19 @@
 """The Laplace posterior, equation (7): a Gaussian at the most probable parameters, with precision P = N C + Λ⁻¹."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from bayesfield.inference import Sampled
+from bayesfield.inference import Engine, Sampled, as_engine
 from bayesfield.learning import FieldObjective, Iteration, enough_chains
 from bayesfield.learning.precision import DensePrecision, Precision
-from bayesfield.model import Parametrised
+from bayesfield.model import Parametrised, RandomField
 from bayesfield.posterior.check import Check, check_fit
 from bayesfield.posterior.correction import CorrectionRecord
+from bayesfield.posterior.imputation import Imputation, impute
 from bayesfield.posterior.modes import Starts
 from bayesfield.posterior.skewness import lean, probability_below
 from bayesfield.response.base import require_dense
@@ -152,6 +154,29 @@ class Posterior:
             seed = int(np.random.default_rng(rng).integers(2**31))
             engine = enough_chains(Sampled(seed=seed), self.record.n_cases)
         return check_fit(self.objective, self.field.parameter_names, self.mode, self.sd, engine)
+
+    def impute(
+        self,
+        X: Any,
+        draws: int = 100,
+        completions: int = 10,
+        rng: np.random.Generator | int | None = 0,
+        engine: Engine | str | None = None,
+    ) -> Imputation:
+        """What stands in the holes of X: marginals averaged over draws of the parameters, and completed data.
+
+        X: cases with missing cells (NaN, None, pd.NA); hidden variables are holes in all of them. engine: of the
+        inference given what is observed; by default exact where it is affordable.
+        """
+        if not isinstance(self.field, RandomField):
+            raise InvalidInput(
+                "impute is for fields; labels of sequences and graphs come from bf.predict_sequences(y=…)"
+            )
+        if draws < 1:
+            raise InvalidInput(f"draws must be above zero; got {draws}")
+        generator = np.random.default_rng(rng)
+        points = self.sample(draws, generator)
+        return impute(self.field, points, X, completions, as_engine(engine), generator)
 
     def summary(self, level: float = 0.95) -> pd.DataFrame:
         """A row for each parameter: mean, sd, the central interval of that level, and P(λ > 0)."""

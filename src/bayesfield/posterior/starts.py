@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from bayesfield.learning import FieldObjective, HiddenObjective, Optimum, pseudo_moments
+from bayesfield.learning import FieldObjective, HiddenObjective, Optimum, pseudo_likelihood_map, pseudo_moments
 from bayesfield.model import Parametrised
 from bayesfield.posterior.found import checked_start, starting_point
+from bayesfield.posterior.imputation import completed
 from bayesfield.posterior.modes import Start, Starts
-from bayesfield.types import FloatArray, InvalidInput
+from bayesfield.types import FloatArray, IntArray, InvalidInput
 
 SEVERAL = 8  # starts, by default, where some parameters are never shown
 _WIDE = 1.0  # sd of random starts, at most
+_ROUNDS, _AVERAGED = 10, 4  # of stochastic EM, and how many of the last are averaged
 _JITTER = 0.5  # sd of further starts about the first, where all parameters are shown
 
 Minimise = Callable[[FloatArray], Optimum]
@@ -43,6 +45,33 @@ def begin(objective: FieldObjective, field: Parametrised, start: Any, count: int
     width[unseen] = np.minimum(1.0 / np.sqrt(ridge[unseen]), _WIDE)
     points = _around(first, width, count or SEVERAL, rng)
     return points if given is None else [given, *points[1:]]
+
+
+def stochastic_em(objective: HiddenObjective, seed: int) -> FloatArray:
+    """Pseudo-likelihood of data whose holes are drawn by it, over and over: a start for dense fields.
+
+    Where all parameters are shown the first holes are filled by the variables' own frequencies.
+    """
+    rng, codes, unseen = np.random.default_rng(seed), objective.codes, objective.unseen()
+    ridge = np.diag(objective.precision) if objective.precision.ndim == 2 else objective.precision
+    here = objective.location.copy()
+    if len(unseen):
+        here[unseen] += np.minimum(1.0 / np.sqrt(ridge[unseen]), _WIDE) * rng.standard_normal(len(unseen))
+        filled = completed(codes, objective.clamped, here, rng)
+    else:
+        filled = np.column_stack([_filled(column, rng) for column in codes.T])
+    last: list[FloatArray] = []
+    for _ in range(_ROUNDS):
+        here = pseudo_likelihood_map(objective.field, filled, objective.precision, objective.location)
+        filled = completed(codes, objective.clamped, here, rng)
+        last = [*last, here][-_AVERAGED:]
+    result: FloatArray = np.mean(last, axis=0)
+    return result
+
+
+def _filled(column: IntArray, rng: np.random.Generator) -> IntArray:
+    seen = column[column >= 0]
+    return np.where(column < 0, rng.choice(seen, len(column)) if len(seen) else 0, column)
 
 
 def _around(centre: FloatArray, width: FloatArray, count: int, rng: np.random.Generator) -> list[FloatArray]:
