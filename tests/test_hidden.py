@@ -10,7 +10,7 @@ from bayesfield.graph import clamp, compiled
 from bayesfield.learning import HiddenObjective, mrf_objective
 
 from awkward import CASES
-from naive import Naive
+from naive import Naive, differences
 from tolerances import ALGEBRA
 
 SMALL = [c for c in CASES if c.field.n_parameters and np.abs(c.parameters).max() < 10 and c.field.n_variables > 1
@@ -44,14 +44,6 @@ class NaiveValue:
         log_z = np.logaddexp.reduce(energy)
         total = sum(np.logaddexp.reduce(energy[agree]) - log_z for agree in self.agree)
         return -total + 0.5 * (parameters**2).sum() / self.variance
-
-
-def differences(value, here, step=1e-4):
-    """The gradient by central differences of fourth order."""
-    unit = step * np.eye(len(here))
-    near = [value(here + u) - value(here - u) for u in unit]
-    far = [value(here + 2 * u) - value(here - 2 * u) for u in unit]
-    return (8 * np.array(near) - np.array(far)) / (12 * step)
 
 
 @pytest.mark.parametrize("case", SMALL, ids=lambda c: c.name)

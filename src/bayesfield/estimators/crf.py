@@ -13,7 +13,7 @@ from bayesfield import parallel
 from bayesfield.estimators.shapes import Data, FitOptions, Shape, shape_of
 from bayesfield.inference import Engine
 from bayesfield.model import Normal
-from bayesfield.model.conditional import Sequences
+from bayesfield.model.conditional import Sequences, is_open
 from bayesfield.posterior import Posterior
 from bayesfield.posterior.cross_validation import cross_validated_variance
 from bayesfield.prediction import Prediction, n_best_sequences
@@ -31,7 +31,11 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
     1 / (2 variance). method, correction: how the posterior is found, as in ``bf.fit``. predictor: "marginal" (averages
     over the posterior), "map", "vote", "weighted_vote", "supergraph" or "quadratic". draws: of the weights, to average
     over. max_iterations: of the search for the mode. engine: inference on graphs, as in ``bf.fit``. directed: whether
-    the edges of a graph have a direction. random_state: an int, the seed of all draws.
+    the edges of a graph have a direction. latent: states behind each label of a sequence, as in ``bf.CRF``.
+    random_state: an int, the seed of all draws.
+
+    Labels may be missing: None where one is not known, and in sequences a set where it is one of several. What is open
+    is summed over by ``fit``, and ``impute`` fills it in.
 
     After ``fit``: posterior_ (bf.Posterior), classes_, attributes_, variance_, n_iter_.
     """
@@ -47,6 +51,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         max_iterations: int = 500,
         engine: Engine | str | None = None,
         directed: bool = False,
+        latent: int = 1,
         random_state: int | None = 0,
     ) -> None:
         self.variance = variance
@@ -57,6 +62,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         self.max_iterations = max_iterations
         self.engine = engine
         self.directed = directed
+        self.latent = latent
         self.random_state = random_state
 
     def fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> Self:
@@ -64,10 +70,12 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         X, y = _listed(X, "X"), _listed(y, "y")
         if not any(len(labels) for labels in y):
             raise InvalidInput("there is nothing to learn from: no sequence has a label")
-        values = {label.item() if isinstance(label, np.generic) else label for labels in y for label in labels}
-        self._shape: Shape = shape_of(sorted(values, key=_order), X, self.directed)
+        values = {known for labels in y for label in labels for known in _known(label)}
+        if not values:
+            raise InvalidInput("there is nothing to learn from: no label is known")
+        self._shape: Shape = shape_of(sorted(values, key=_order), X, self.directed, self.latent)
         self.crf_ = self._shape.crf
-        self.classes_ = list(self.crf_.labels)
+        self.classes_ = list(self.crf_.visible)
         self.attributes_ = list(self.crf_.inputs)
         data = self._shape.data(X, y)
         self.variance_ = self._chosen_variance(data)
@@ -101,6 +109,17 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
     def predict_marginals_single(self, xseq: Any) -> list[dict[Any, float]]:
         """The same for one sequence or graph."""
         return self.predict_marginals([xseq])[0]
+
+    def impute(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        """The labels, those that y leaves open (None, or a set) filled in given the others."""
+        found, data = self._predicted(X, y)
+        return [[self.classes_[k] for k in found.labels[own]] for own in _slices(data)]
+
+    def impute_marginals(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> list[list[dict[Any, float]]]:
+        """For each position the probability of every label, given those that y tells."""
+        found, data = self._predicted(X, y)
+        rows = [dict(zip(self.classes_, p, strict=True)) for p in found.probabilities.tolist()]
+        return [rows[own] for own in _slices(data)]
 
     def predict_best(self, X: Sequence[Any], count: int = 5) -> list[list[tuple[list[Any], float]]]:
         """For each sequence its best labellings, each with its probability as a whole; likeliest first."""
@@ -151,7 +170,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
     @property
     def state_weights_(self) -> pd.DataFrame:
         """For every attribute and label: mean, sd, interval and P(> 0) of its weight."""
-        index = pd.MultiIndex.from_product([self.attributes_, self.classes_], names=["attribute", "label"])
+        index = pd.MultiIndex.from_product([self.attributes_, list(self.crf_.labels)], names=["attribute", "label"])
         return self.summary().iloc[: self.crf_.n_state].set_index(index)
 
     @property
@@ -175,10 +194,10 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
             raise InvalidInput(f'variance is a number, or "cv" for sequences; got {self.variance!r}')
         return cross_validated_variance(self.crf_, data, rng=self.random_state).variance
 
-    def _predicted(self, X: Sequence[Any]) -> tuple[Prediction, Data]:
+    def _predicted(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> tuple[Prediction, Data]:
         check_is_fitted(self, "posterior_")
         data = self._shape.data(_listed(X, "X"))
-        how = {"method": self.predictor, "draws": self.draws, "rng": np.random.default_rng(self.random_state)}
+        how = {"method": self.predictor, "draws": self.draws, "rng": np.random.default_rng(self.random_state), "y": y}
         found = self._shape.predict(self.posterior_, data, self.engine, **how)
         if not found.status.converged:
             warnings.warn(f"predictor {self.predictor!r}: {found.status}", FitWarning, stacklevel=3)
@@ -200,6 +219,15 @@ def _listed(sequences: Any, what: str) -> Any:
                 "predict_single"
             )
     return sequences
+
+
+def _known(label: Any) -> list[Any]:
+    """The labels that are named: one, or those of a set; none where it is not known."""
+    if isinstance(label, np.generic):
+        label = label.item()
+    if isinstance(label, set | frozenset):
+        return list(label)
+    return [] if is_open(label) else [label]
 
 
 def _order(label: Any) -> tuple[str, Any]:

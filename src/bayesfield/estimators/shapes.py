@@ -66,17 +66,17 @@ class Shape(ABC):
 class Items(Shape):
     """Attributes are learnt from the sequences to fit."""
 
-    def __init__(self, labels: Sequence[Hashable], X: Sequence[Any]) -> None:
+    def __init__(self, labels: Sequence[Hashable], X: Sequence[Any], latent: int) -> None:
         self._known = vocabulary(X)
-        self.crf = CRF(labels, list(self._known))
+        self.crf = CRF(labels, list(self._known), latent=latent)
 
     def data(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> Sequences:
         return as_sequences(self.crf, [inputs_of(sequence, self._known) for sequence in X], y)
 
 
 class Arrays(Shape):
-    def __init__(self, labels: Sequence[Hashable], X: Sequence[Any]) -> None:
-        self.crf = CRF(labels, _names("x", X[0].shape[1]))
+    def __init__(self, labels: Sequence[Hashable], X: Sequence[Any], latent: int) -> None:
+        self.crf = CRF(labels, _names("x", X[0].shape[1]), latent=latent)
 
     def data(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> Sequences:
         return as_sequences(self.crf, X, y)
@@ -108,16 +108,16 @@ class GraphShape(Shape):
         return predict_graphs(self.crf, posterior, data, engine=engine, **how)
 
 
-def shape_of(labels: Sequence[Hashable], X: Sequence[Any], directed: bool) -> Shape:
+def shape_of(labels: Sequence[Hashable], X: Sequence[Any], directed: bool, latent: int = 1) -> Shape:
     """The shape of what is to be fitted, by its first instance."""
     first = X[0]
     if isinstance(first, tuple) and len(first) in (2, 3) and _is_matrix(first[0]):
         if not all(isinstance(one, tuple) and len(one) == len(first) for one in X):
             raise InvalidInput("some graphs have edge features and some have none; give all or none")
+        if latent != 1:
+            raise InvalidInput("on graphs a latent variable is a node with label None; latent= is for sequences")
         return GraphShape(labels, X, directed)
-    if _is_matrix(first):
-        return Arrays(labels, X)
-    return Items(labels, X)
+    return Arrays(labels, X, latent) if _is_matrix(first) else Items(labels, X, latent)
 
 
 def _is_matrix(one: Any) -> bool:

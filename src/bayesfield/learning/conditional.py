@@ -12,14 +12,15 @@ import numpy as np
 from scipy import sparse
 
 from bayesfield import parallel
-from bayesfield.graph import CompiledField, Design, counts, pair_graph
+from bayesfield.graph import CompiledField, Design, pair_graph
 from bayesfield.inference import Engine
 from bayesfield.inference.chain import ChainMarginals, chain_marginals, chain_tangent
 from bayesfield.kernels import inputs as kernel
 from bayesfield.kernels.chain import ChainArrays
 from bayesfield.learning.block_precision import BlockPrecision
 from bayesfield.learning.chain_covariance import covariance_by_sequence, worth_it
-from bayesfield.learning.objective import FieldObjective, Objective, Point
+from bayesfield.learning.hidden import hidden_objective
+from bayesfield.learning.objective import FieldObjective, Objective, Point, observed_objective
 from bayesfield.learning.precision import Precision
 from bayesfield.model import Normal
 from bayesfield.model.conditional import CRF, Sequences
@@ -140,6 +141,8 @@ def chain_objective(crf: CRF, data: Sequences, prior: Normal) -> ChainObjective:
     """The objective of labelled sequences."""
     if data.labels is None:
         raise InvalidInput("a CRF is fitted to labelled sequences: give y")
+    if data.allowed is not None:
+        raise InvalidInput("this needs all labels, and some are open")
     K, P = len(crf.labels), data.positions
     taken = np.zeros((P, K))
     taken[np.arange(P), data.labels] = 1.0
@@ -162,21 +165,13 @@ def graph_objective(crf: CRF, data: Graphs, prior: Normal, engine: Engine) -> Fi
     """The objective of labelled graphs: one field over all their labels, with tied parameters, seen once."""
     if data.labels is None:
         raise InvalidInput("a CRF is fitted to labelled graphs: give y")
-    known = compiled_graphs(crf, data)
+    known, by_prior = compiled_graphs(crf, data), (prior.precision(crf), prior.location(crf))
     codes = data.labels[None, :]
-    taken = counts(known.graph, codes)
-    return FieldObjective(
-        statistic=known.design.expectations(taken),
-        offset=0.0,
-        weight=1.0,
-        precision=prior.precision(crf),
-        location=prior.location(crf),
-        form="dense",
-        field=known,
-        engine=engine,
-        codes=codes,
-        counts=taken,
-    )
+    if (codes >= 0).all():
+        return observed_objective(known, codes, *by_prior, engine)
+    if (codes < 0).all():
+        raise InvalidInput("there is nothing to learn from: no label is known")
+    return hidden_objective(known, codes, *by_prior, engine)
 
 
 class PairInputs(NamedTuple):

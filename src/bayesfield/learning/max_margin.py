@@ -51,6 +51,8 @@ def max_margin(
     data = X if isinstance(X, Sequences) else as_sequences(crf, X, y, Z)
     if data.labels is None:
         raise InvalidInput("a CRF is fitted to labelled sequences: give y")
+    if data.allowed is not None:
+        raise InvalidInput("max-margin training needs all labels, and some are open")
     parts = [_Sequence(crf, data, a, b) for a, b in parallel.spans(data.ptr.tolist()) if b > a]
     S, rng = len(parts), np.random.default_rng(seed)
     own, loss = (

@@ -6,8 +6,8 @@ Inputs x_t of every position and z_t of every pair of neighbours (by default the
 by default an indicator of every label and of every pair, so that W is (inputs × labels) and V (labels × labels).
 """
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from bayesfield.model.field import as_states
-from bayesfield.types import FloatArray, IntArray, InvalidInput
+from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput
 
 
 class CRF:
@@ -26,6 +26,9 @@ class CRF:
     that multiply the inputs; by default an indicator of each label. edge_tables: (H, K, K), by default an indicator of
     each pair. For two labels coded −1 and 1, ``node_tables=[[-1, 1]], edge_tables=[[[1, -1], [-1, 1]]]``.
     symmetric: one table for each pair of labels in either order, for edges without direction.
+
+    latent: how many states stand behind each label, none of them observed: ``labels`` are then (label, number), each
+    with weights of its own, ``visible`` the labels that were given, and ``owner`` the visible label of each state.
     """
 
     def __init__(
@@ -36,8 +39,14 @@ class CRF:
         node_tables: ArrayLike | None = None,
         edge_tables: ArrayLike | None = None,
         symmetric: bool = False,
+        latent: int = 1,
     ) -> None:
-        self.labels = as_states(labels, "the labels")
+        if not isinstance(latent, int | np.integer) or latent < 1:
+            raise InvalidInput(f"latent is the number of states behind each label, 1 or more; got {latent!r}")
+        self.visible = as_states(labels, "the labels")
+        self.owner = np.repeat(np.arange(len(self.visible)), latent)
+        hidden = tuple((label, k) for label in self.visible for k in range(latent))
+        self.labels = self.visible if latent == 1 else hidden
         K = len(self.labels)
         self.inputs = _names(inputs, "input")
         self.constant_edges = edge_inputs is None
@@ -89,7 +98,8 @@ class Sequences:
     """Sequences end to end: P positions of S sequences.
 
     ptr: (S+1,) where each begins. inputs: x, (P, D) sparse by rows. edge_rows: the distinct z, (Q, E); which: (P,) the
-    row of each pair of neighbours, under its first. labels: (P,) numbers of the labels, or None.
+    row of each pair of neighbours, under its first. labels: (P,) numbers of the visible labels, −1 where one is not
+    known, or None. allowed: (P, K) the states that what is known allows, where that is not one at every position.
     """
 
     ptr: IntArray
@@ -97,9 +107,27 @@ class Sequences:
     edge_rows: FloatArray
     which: IntArray
     labels: IntArray | None = None
+    allowed: BoolArray | None = None
 
     def __len__(self) -> int:
         return len(self.ptr) - 1
+
+    def chosen(self, which: BoolArray) -> "Sequences":
+        """The sequences that are marked."""
+        lengths = np.diff(self.ptr)
+        rows = np.flatnonzero(np.repeat(which, lengths))
+        return Sequences(
+            np.concatenate([[0], np.cumsum(lengths[which])]).astype(np.int64),
+            self.inputs[rows],
+            self.edge_rows,
+            self.which[rows],
+            None if self.labels is None else self.labels[rows],
+            None if self.allowed is None else self.allowed[rows],
+        )
+
+    def with_labels(self, labels: IntArray) -> "Sequences":
+        """The same, all labels known."""
+        return replace(self, labels=labels, allowed=None)
 
     @property
     def positions(self) -> int:
@@ -109,14 +137,18 @@ class Sequences:
 def as_sequences(
     crf: CRF, X: Sequence[Any], y: Sequence[Any] | None = None, Z: Sequence[ArrayLike] | None = None
 ) -> Sequences:
-    """X: a (T, D) array, dense or sparse, for each sequence. y: its labels. Z: (T − 1, E) inputs of the pairs."""
+    """X: a (T, D) array, dense or sparse, for each sequence. y: its labels. Z: (T − 1, E) inputs of the pairs.
+
+    A label may be None or NaN (not known), or a set of labels (one of them).
+    """
     parts = [input_matrix(x, len(crf.inputs), f"sequence {k}") for k, x in enumerate(X)]
     lengths = np.array([p.shape[0] for p in parts], dtype=np.int64)
     ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     empty = sparse.csr_array((0, len(crf.inputs)))
     inputs = sparse.csr_array(sparse.vstack([empty, *parts], format="csr"))
     rows, which = _edge_rows(crf, ptr, Z)
-    return Sequences(ptr, inputs, rows, which, None if y is None else label_codes(crf, y, lengths))
+    known = (None, None) if y is None else label_codes(crf, y, lengths)
+    return Sequences(ptr, inputs, rows, which, *known)
 
 
 def _edge_rows(crf: CRF, ptr: IntArray, Z: Sequence[ArrayLike] | None) -> tuple[FloatArray, IntArray]:
@@ -139,23 +171,56 @@ def _edge_rows(crf: CRF, ptr: IntArray, Z: Sequence[ArrayLike] | None) -> tuple[
     return distinct.reshape(-1, E), which.reshape(-1).astype(np.int64)
 
 
-def label_codes(crf: CRF, y: Sequence[Any], lengths: IntArray) -> IntArray:
-    """Labels as numbers, end to end."""
+def label_codes(crf: CRF, y: Sequence[Any], lengths: IntArray) -> tuple[IntArray, BoolArray | None]:
+    """Labels as numbers, end to end, −1 for one that is not known; and the states (P, K) that they allow.
+
+    The second is None where each position allows one.
+    """
     if len(y) != len(lengths):
         raise InvalidInput(f"there are {len(lengths)} sequences of inputs and {len(y)} of labels")
-    number = {label: k for k, label in enumerate(crf.labels)}
+    number = {label: k for k, label in enumerate(crf.visible)}
     codes = np.empty(int(lengths.sum()), dtype=np.int64)
+    candidates: dict[int, list[int]] = {}
     at = 0
     for k, (own, length) in enumerate(zip(y, lengths, strict=True)):
         values = own.tolist() if isinstance(own, np.ndarray) else list(own)
         if len(values) != length:
             raise InvalidInput(f"sequence {k} has {length} positions and {len(values)} labels")
         for value in values:
-            if value not in number:
-                raise InvalidInput(f"sequence {k} has the label {value!r}, which is none of {list(crf.labels)}")
-            codes[at] = number[value]
+            if is_open(value):
+                codes[at], candidates[at] = -1, [number[v] for v in candidates_in(value, number, k)]
+            elif value not in number:
+                raise _strange(value, number, k)
+            else:
+                codes[at] = number[value]
             at += 1
-    return codes
+    if not candidates and len(crf.labels) == len(crf.visible):
+        return codes, None
+    allowed = codes[:, None] == crf.owner
+    for place, some in candidates.items():
+        allowed[place] = np.isin(crf.owner, some)
+    return codes, allowed
+
+
+def is_open(value: Any) -> bool:
+    """Whether a label is not known: None, NaN, or a set of candidates."""
+    return value is None or isinstance(value, set | frozenset) or (isinstance(value, float) and value != value)
+
+
+def candidates_in(value: Any, known: Iterable[Any], k: int) -> list[Any]:
+    """The labels that an open one may be."""
+    if not isinstance(value, set | frozenset):
+        return list(known)
+    for one in value:
+        if one not in known:
+            raise _strange(one, known, k)
+    if not value:
+        raise InvalidInput(f"sequence {k} has an empty set of labels; for a label that is not known give None")
+    return list(value)
+
+
+def _strange(value: Any, known: Iterable[Any], k: int) -> InvalidInput:
+    return InvalidInput(f"sequence {k} has the label {value!r}, which is none of {list(known)}")
 
 
 def input_matrix(x: Any, width: int, what: str) -> Any:

@@ -16,7 +16,8 @@ class Graphs:
     """Graphs side by side: P nodes of S graphs.
 
     ptr: (S+1,) where the nodes of each begin. inputs: x, (P, D) sparse. edges: (m, 2) nodes, numbered through all
-    graphs; a table's first axis is the first node's. edge_inputs: z, (m, E). labels: (P,) numbers, or None.
+    graphs; a table's first axis is the first node's. edge_inputs: z, (m, E). labels: (P,) numbers,
+    −1 where one is not known, or None.
     """
 
     ptr: IntArray
@@ -48,8 +49,18 @@ def as_graphs(crf: CRF, X: Sequence[Any], y: Sequence[Any] | None = None) -> Gra
         sparse.csr_array(sparse.vstack([no_inputs, *(x for x, *_ in parts)], format="csr")),
         np.concatenate([np.empty((0, 2), dtype=np.int64), *edges]),
         np.concatenate([np.empty((0, len(crf.edge_inputs))), *(z for *_, z in parts)]),
-        None if y is None else label_codes(crf, y, lengths),
+        None if y is None else known_labels(crf, y, lengths),
     )
+
+
+def known_labels(crf: CRF, y: Sequence[Any], lengths: IntArray) -> IntArray:
+    """Numbers of the labels, −1 where one is not known."""
+    if len(crf.visible) < len(crf.labels):
+        raise InvalidInput("on graphs a latent variable is a node of its own, with label None; take CRF(latent=1)")
+    codes, allowed = label_codes(crf, y, lengths)
+    if allowed is not None and not allowed[codes < 0].all():
+        raise InvalidInput("sets of labels are for sequences; on graphs a label is known, or None")
+    return codes
 
 
 def _instance(crf: CRF, instance: Any, k: int) -> tuple[Any, IntArray, FloatArray]:

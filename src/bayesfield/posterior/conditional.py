@@ -9,21 +9,23 @@ import numpy as np
 
 from bayesfield.inference import Engine, as_engine
 from bayesfield.learning import Optimum, lbfgs, newton
-from bayesfield.learning.conditional import ChainObjective, chain_objective, graph_objective
+from bayesfield.learning.conditional import ChainObjective, graph_objective
 from bayesfield.learning.expectation_propagation import expectation_propagation
+from bayesfield.learning.hidden_chain import sequence_objective
 from bayesfield.learning.optimise import Watch
 from bayesfield.learning.precision import Precision
 from bayesfield.model import Normal
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.model.graphs import Graphs, as_graphs
 from bayesfield.posterior.correction import CorrectionRecord, correction_record, mean_shift
-from bayesfield.posterior.fitting import Settings, fit_objective
+from bayesfield.posterior.fitting import ROUGH, Settings, fit_objective
 from bayesfield.posterior.found import Corrected, checked_start, fit_record, warn_of
-from bayesfield.posterior.laplace import Posterior
+from bayesfield.posterior.laplace import Posterior, reason_for_refusal
 from bayesfield.posterior.skewness import MOST, marginal_skewness
+from bayesfield.posterior.starts import best_of, sequence_points
 from bayesfield.posterior.variational import FEW, MANY, variational
 from bayesfield.response.base import require_dense
-from bayesfield.types import FloatArray, InvalidInput, Status
+from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput, Status
 
 _DENSE = 5000  # parameters up to which the precision is dense
 _DEAR = 10.0  # seconds of one curvature, beyond which L-BFGS finds the mode
@@ -43,6 +45,7 @@ def fit_sequences(
     correction: str = "auto",
     form: str = "auto",
     start: FloatArray | None = None,
+    starts: int | None = None,
     tolerance: float = 1e-6,
     max_iterations: int = 500,
     rng: np.random.Generator | int | None = 0,
@@ -50,32 +53,40 @@ def fit_sequences(
 ) -> Posterior:
     """The Gaussian posterior of a chain CRF's parameters.
 
-    X: a (T, D) array for each sequence, dense or sparse; y: its labels; Z: (T − 1, E) inputs of pairs of neighbours,
-    where the model has any. prior: by default Normal(variance=1). method: "newton", "lbfgs", or "auto" by the cost of a
-    curvature; "ep" for expectation propagation (learning.expectation_propagation), which has no correction.
+    X: a (T, D) array for each sequence, dense or sparse; y: its labels, each of which may be None (not known) or a set
+    (one of these): what is open is summed over. Z: (T − 1, E) inputs of pairs of neighbours, where the model has any.
+    prior: by default Normal(variance=1). method: "newton", "lbfgs", or "auto" by the cost of a curvature; "ep" for
+    expectation propagation (learning.expectation_propagation), which has no correction. starts: how many points to
+    search from, by default 8 where the model has latent states.
     form: "dense" up to some thousands of parameters, "block" beyond: widths of an input's weights given all others
     (learning.block_precision); "matrix-free" has all correlations, at the price of a conjugate-gradient solve a draw.
     correction, start, tolerance, max_iterations, rng, watch: as in ``bf.fit``.
     """
     begun = time.perf_counter()
     data = X if isinstance(X, Sequences) else as_sequences(crf, X, y, Z)
-    objective = chain_objective(crf, data, prior or Normal(variance=1.0))
-    objective = replace(objective, form=_form(form, crf.n_parameters))
+    objective = sequence_objective(crf, data, prior or Normal(variance=1.0))
+    objective = replace(objective, form=_form(form, crf.n_parameters, data.allowed is None))
     cost = _cost(objective)
     chosen = _one_of(method, ("auto", "newton", "lbfgs", "ep"), "method")
-    given = checked_start(crf, start)
-    first = objective.location if given is None else given
+    points = sequence_points(objective, checked_start(crf, start), starts, rng)
     affordable = objective.form == "dense" and cost.curvature < _DEAR
     minimise = newton if chosen == "newton" or (chosen != "lbfgs" and affordable) else lbfgs
-    optimum = minimise(objective, first, tolerance, max_iterations, watch)
+    optimum, ended = best_of(
+        points,
+        lambda p: lbfgs(objective, p, ROUGH, max_iterations, watch),
+        lambda p: minimise(objective, p, tolerance, max_iterations, watch),
+    )
     if chosen == "ep":
+        if data.allowed is not None:
+            raise InvalidInput("expectation propagation needs all labels, and some are open")
         found, corrected = _propagated(objective, optimum)
     else:
         chosen = minimise.__name__
-        found = _Found(objective, optimum, objective.posterior_precision(optimum.point))
+        found = _Found(objective, optimum, sequence_precision(objective, optimum))
         corrected = _correct(found, _kind(correction, cost, objective), np.random.default_rng(rng))
     response = "ExpectationPropagation()" if chosen == "ep" else _EXACT
     record = fit_record(found, corrected, (_EXACT, response, chosen), len(data), time.perf_counter() - begun)
+    record = replace(record, starts=ended)
     posterior = Posterior(
         crf, corrected.mean, corrected.precision, record, optimum.parameters, skewness=corrected.skewness
     )
@@ -95,6 +106,7 @@ def fit_graphs(
     correction: Any = "auto",
     form: Any = "auto",
     start: FloatArray | None = None,
+    starts: int | None = None,
     tolerance: float = 1e-6,
     max_iterations: int = 200,
     rng: np.random.Generator | int | None = 0,
@@ -102,7 +114,8 @@ def fit_graphs(
 ) -> Posterior:
     """The Gaussian posterior of a CRF's parameters from labelled graphs of any shape, by any engine.
 
-    X: (node_features, edges) or (node_features, edges, edge_features) for each graph; y: the labels of its nodes.
+    X: (node_features, edges) or (node_features, edges, edge_features) for each graph; y: the labels of its nodes, None
+    where one is not known.
     engine and the rest: as in ``bf.fit``. Trees are fitted exactly.
     """
     data = X if isinstance(X, Graphs) else as_graphs(crf, X, y)
@@ -110,7 +123,7 @@ def fit_graphs(
     given = None if engine is None else objective.engine
     curved = None if response is None else as_engine(response)
     _one_of(method, ("auto", "newton", "lbfgs"), "method")
-    settings = Settings(method, form, start, tolerance, max_iterations, watch)
+    settings = Settings(method, form, start, tolerance, max_iterations, watch, starts)
     return fit_objective(crf, objective, len(data), given, curved, settings, correction, rng)
 
 
@@ -153,10 +166,20 @@ def _cost(objective: ChainObjective) -> _Cost:
     return _Cost(gradient, (time.perf_counter() - begun) * objective.crf.n_parameters / max(few, 1))
 
 
-def _form(form: str, size: int) -> str:
+def sequence_precision(objective: ChainObjective, optimum: Optimum) -> Precision:
+    """P at the optimum; where it is not positive definite, an error with the parameters named."""
+    try:
+        return objective.posterior_precision(optimum.point)
+    except IndefiniteCurvature as error:
+        matrix = objective.curvature(optimum.point) if objective.form == "dense" else None
+        why = reason_for_refusal(objective.crf, matrix, str(error))
+        raise IndefiniteCurvature(f"no posterior: {why}. The optimisation ended as: {optimum.status}") from None
+
+
+def _form(form: str, size: int, labelled: bool) -> str:
     _one_of(form, ("auto", "dense", "matrix-free", "block"), "form")
     if form == "auto":
-        form = "dense" if size <= _DENSE else "block"
+        form = "dense" if size <= _DENSE else "block" if labelled else "matrix-free"
     if form == "dense":
         require_dense(size, "a posterior", 'Take form="matrix-free".')
     return form

@@ -1,7 +1,7 @@
 """The prior variance of a chain CRF by cross-validation: the one whose modes label sequences left out best."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,8 @@ import numpy as np
 from bayesfield.inference.chain import chain_marginals
 from bayesfield.kernels.chain import ChainArrays
 from bayesfield.learning import lbfgs
-from bayesfield.learning.conditional import chain_objective, potentials
+from bayesfield.learning.conditional import potentials
+from bayesfield.learning.hidden_chain import sequence_objective
 from bayesfield.model import Normal
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.types import FloatArray, InvalidInput
@@ -53,26 +54,19 @@ def cross_validated_variance(
     fold = np.random.default_rng(rng).permutation(fold)
     losses = np.zeros(len(tried))
     for k in range(fold.max() + 1):
-        train, test = _chosen(data, fold != k), _chosen(data, fold == k)
+        train, test = data.chosen(fold != k), data.chosen(fold == k)
         start = np.zeros(crf.n_parameters)
         for v, variance in enumerate(tried):
-            objective = chain_objective(crf, train, Normal(variance=variance))
+            objective = sequence_objective(crf, train, Normal(variance=variance))
             start = lbfgs(objective, start, _TOLERANCE, _ITERATIONS, None).parameters
             losses[v] += _loss(crf, test, start)
-    mean = losses / max(data.positions, 1)
+    mean = losses / max(int((data.labels >= 0).sum()), 1)
     return VarianceChoice(tried[int(np.argmin(mean))], tried, mean)
 
 
 def _loss(crf: CRF, test: Sequences, parameters: FloatArray) -> float:
     found = chain_marginals(ChainArrays(test.ptr, test.which), *potentials(crf, test, parameters))
-    right = found.marginal[np.arange(test.positions), test.labels]
+    assert test.labels is not None
+    known = np.flatnonzero(test.labels >= 0)
+    right = np.sum(found.marginal[known] * (crf.owner == test.labels[known][:, None]), axis=1)
     return float(-np.log(np.maximum(right, 1e-300)).sum())
-
-
-def _chosen(data: Sequences, which: FloatArray) -> Sequences:
-    """The sequences that are marked."""
-    assert data.labels is not None
-    lengths = np.diff(data.ptr)
-    rows = np.flatnonzero(np.repeat(which, lengths))
-    ptr = np.concatenate([[0], np.cumsum(lengths[which])]).astype(np.int64)
-    return replace(data, ptr=ptr, inputs=data.inputs[rows], which=data.which[rows], labels=data.labels[rows])

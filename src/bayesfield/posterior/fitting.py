@@ -40,7 +40,7 @@ from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput
 __all__ = ["Iteration", "fit"]
 
 Correction = Literal["none", "mean", "variational", "auto"]
-_ROUGH = 1e-3  # tolerance of a search from several starts
+ROUGH = 1e-3  # tolerance of a search from several starts
 Form = Literal["auto", "dense", "sparse", "matrix-free"]
 
 
@@ -186,7 +186,7 @@ class _Task:
         points = begin(objective, self.field, first, self.starts, self.seed)
         return best_of(
             points,
-            lambda p: lbfgs(objective, p, _ROUGH, self.max_iterations, self.watch),
+            lambda p: lbfgs(objective, p, ROUGH, self.max_iterations, self.watch),
             lambda p: minimise(objective, p, self.tolerance, self.max_iterations, self.watch),
         )
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bayesfield.learning import FieldObjective, HiddenObjective, Optimum, pseudo_likelihood_map, pseudo_moments
+from bayesfield.learning.conditional import ChainObjective
 from bayesfield.model import Parametrised
 from bayesfield.posterior.found import checked_start, starting_point
 from bayesfield.posterior.imputation import completed
@@ -26,8 +27,7 @@ Minimise = Callable[[FloatArray], Optimum]
 
 def begin(objective: FieldObjective, field: Parametrised, start: Any, count: int | None, seed: int) -> list[FloatArray]:
     """The points to begin from. start, count: the user's."""
-    if count is not None and (not isinstance(count, int | np.integer) or count < 1):
-        raise InvalidInput(f"starts is a whole number ≥ 1; got {count!r}")
+    _checked(count)
     given, rng = checked_start(field, start), np.random.default_rng(seed)
     if not isinstance(objective, HiddenObjective):
         first = starting_point(objective, field, start)
@@ -45,6 +45,24 @@ def begin(objective: FieldObjective, field: Parametrised, start: Any, count: int
     width[unseen] = np.minimum(1.0 / np.sqrt(ridge[unseen]), _WIDE)
     points = _around(first, width, count or SEVERAL, rng)
     return points if given is None else [given, *points[1:]]
+
+
+def sequence_points(
+    objective: ChainObjective, given: FloatArray | None, count: int | None, rng: np.random.Generator | int | None
+) -> list[FloatArray]:
+    """The points to begin from for sequences: the prior mean; at random about it where states are latent."""
+    _checked(count)
+    generator = np.random.default_rng(rng)
+    first = objective.location if given is None else given
+    width, latent = np.full(len(first), _JITTER), len(objective.crf.labels) > len(objective.crf.visible)
+    if latent and given is None:
+        return _around(first, width, count or SEVERAL, generator)
+    return [first, *_around(first, width, (count or 1) - 1, generator)]
+
+
+def _checked(count: int | None) -> None:
+    if count is not None and (not isinstance(count, int | np.integer) or count < 1):
+        raise InvalidInput(f"starts is a whole number ≥ 1; got {count!r}")
 
 
 def stochastic_em(objective: HiddenObjective, seed: int) -> FloatArray:

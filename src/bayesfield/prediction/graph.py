@@ -13,12 +13,12 @@ from bayesfield.inference import Engine, as_engine
 from bayesfield.learning.conditional import compiled_graphs, pair_inputs
 from bayesfield.learning.max_margin import MaxMargin
 from bayesfield.model.conditional import CRF
-from bayesfield.model.graphs import Graphs, as_graphs
+from bayesfield.model.graphs import Graphs, as_graphs, known_labels
 from bayesfield.posterior import Posterior
 from bayesfield.prediction.quadratic import LocalQuadratic, climbed, coupled, trusted, within
 from bayesfield.prediction.supergraph import supergraph_labels
 from bayesfield.prediction.tally import Prediction, Tally, checked, joined, plugged_in
-from bayesfield.types import FloatArray, IntArray, Status
+from bayesfield.types import FloatArray, IntArray, InvalidInput, Status
 
 
 def predict_graphs(
@@ -31,17 +31,23 @@ def predict_graphs(
     tie: float = float("inf"),
     distance: int | None = 1,
     engine: Engine | str | None = None,
+    y: Sequence[Any] | None = None,
 ) -> Prediction:
     """Labels of all nodes. X: as in ``bf.fit_graphs``. engine: for marginals and best labellings.
 
-    The rest as in ``bf.predict_sequences``; distances are along edges.
+    y: what is known of the labels already, None elsewhere; the others are predicted given these. The rest as in
+    ``bf.predict_sequences``; distances are along edges.
     """
     data = X if isinstance(X, Graphs) else as_graphs(crf, X)
+    given = np.full(data.nodes, -1) if y is None else known_labels(crf, y, np.diff(data.ptr))
+    if y is not None and method in ("supergraph", "quadratic"):
+        raise InvalidInput(f"{method!r} is for graphs none of whose labels are known; take marginal, vote or map")
     posterior = checked(posterior, method, draws)
     points = posterior.mode[None] if method == "map" else posterior.sample(draws, rng)
     request = _Request(crf, posterior, method, tie, distance, as_engine(engine))
     spans = parallel.spans(data.ptr.tolist())
-    return joined((_predicted(request, _one(data, a, b), points) for a, b in spans), len(crf.labels))
+    parts = (_predicted(request, _one(data, a, b), points, given[a:b]) for a, b in spans)
+    return joined(parts, len(crf.labels))
 
 
 class _Request(NamedTuple):
@@ -64,10 +70,10 @@ class _Answer(NamedTuple):
     status: Status
 
 
-def _predicted(request: _Request, data: Graphs, points: FloatArray) -> Prediction:
+def _predicted(request: _Request, data: Graphs, points: FloatArray, given: IntArray) -> Prediction:
     crf, method = request.crf, request.method
     field, tally = compiled_graphs(crf, data), Tally(data.nodes, len(crf.labels))
-    answers = [_at(request, field, data.nodes, parameters) for parameters in points]
+    answers = [_at(request, field, given, parameters) for parameters in points]
     status = next((a.status for a in answers if not a.status.converged), answers[-1].status)
     if method == "map":
         return plugged_in(answers[0].labels, answers[0].marginal, status)
@@ -83,8 +89,11 @@ def _predicted(request: _Request, data: Graphs, points: FloatArray) -> Predictio
     return tally.prediction(method, labels, ended if status.converged else status)
 
 
-def _at(request: _Request, field: CompiledField, nodes: int, parameters: FloatArray) -> _Answer:
-    theta, K = field.design.potentials(parameters), len(request.crf.labels)
+def _at(request: _Request, field: CompiledField, given: IntArray, parameters: FloatArray) -> _Answer:
+    """given: (n,) the labels that are known, −1 elsewhere."""
+    theta, K, nodes = field.design.potentials(parameters), len(request.crf.labels), len(given)
+    barred = (given[:, None] >= 0) & (given[:, None] != np.arange(K))
+    theta[: nodes * K][barred.ravel()] = -np.inf
     found = request.engine.infer(field.graph, theta)
     labels, _ = request.engine.maximise(field.graph, theta)
     (node, tables), (marginal, _) = _split(theta, nodes, K), _split(found.tables, nodes, K)

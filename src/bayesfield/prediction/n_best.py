@@ -36,6 +36,8 @@ def n_best_sequences(
     ``bf.fit_sequences``.
     """
     data = X if isinstance(X, Sequences) else as_sequences(crf, X, None, Z)
+    if len(crf.visible) < len(crf.labels):
+        raise InvalidInput("the best labellings are listed where no states are latent")
     if count < 1 or draws < 1:
         raise InvalidInput(f"count and draws are above zero; got {count} and {draws}")
     chains = ChainArrays(data.ptr, data.which)

@@ -10,8 +10,11 @@ class ContrastResponse(Response):
     """free − Σ_k share_k · clamped_k. Positive semi-definite at an optimum of the free energies' difference only."""
 
     def __init__(self, free: Response, clamped: Sequence[tuple[float, Response]]) -> None:
-        super().__init__(free.design)
         self.free, self.clamped = free, tuple(clamped)
+
+    @property
+    def size(self) -> int:
+        return self.free.size
 
     def product(self, vectors: FloatArray) -> FloatArray:
         result = self.free.product(vectors)

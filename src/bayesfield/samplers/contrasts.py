@@ -7,10 +7,12 @@ import numpy as np
 from bayesfield.graph import counts
 from bayesfield.kernels import chain_langevin, gibbs, langevin
 from bayesfield.kernels.gibbs_single import HALF, WIDTH
-from bayesfield.learning import FieldObjective, Objective
+from bayesfield.learning import FieldObjective, HiddenObjective, Objective
 from bayesfield.learning.conditional import ChainObjective
+from bayesfield.learning.hidden_chain import HiddenChainObjective
+from bayesfield.posterior.imputation import completed
 from bayesfield.samplers.density import of_field
-from bayesfield.types import FloatArray
+from bayesfield.types import FloatArray, InvalidInput
 
 
 class Steps(NamedTuple):
@@ -34,9 +36,13 @@ class Contrast(Protocol):
 
 
 def contrast_of(objective: Objective) -> Contrast:
+    if isinstance(objective, HiddenChainObjective):
+        raise InvalidInput("bf.Langevin() needs all labels, and some are open; take bf.NUTS() or bf.Metropolis()")
     if isinstance(objective, ChainObjective):
         return _Chains(objective)
     field = of_field(objective)
+    if isinstance(field, HiddenObjective):
+        return _Holes(field)
     finite = bool(np.isfinite(field.field.design.offset).all())
     return _Pairs(field) if field.field.graph.binary_pairs and finite and field.weight else _Tables(field)
 
@@ -85,6 +91,26 @@ class _Tables:
             gibbs.sweep_chains(graph.arrays, design.potentials(x), states, seeds, steps.sweeps, unused)
             mean = design.expectations(counts(graph, states.astype(np.int64))) / max(len(data), 1)
             x += 0.5 * steps.size**2 * (steps.covariance @ -objective.gradient(x, mean)) + noise
+            kept[k // thin] = x
+
+
+class _Holes:
+    """Cases with holes: a clamped draw fills them, and a free Gibbs chain goes on from there, for each case."""
+
+    def __init__(self, objective: HiddenObjective) -> None:
+        self._objective = objective
+        self.generators = max(len(objective.codes), 1)
+
+    def drift(self, steps: Steps, x: FloatArray, seeds: np.ndarray, kept: FloatArray) -> None:
+        objective, thin = self._objective, len(steps.noise) // len(kept)
+        graph, design = objective.field.graph, objective.field.design
+        rng, unused = np.random.default_rng(int(seeds[0, 0]) >> 1), np.zeros(graph.n_entries)
+        for k, noise in enumerate(steps.noise):
+            filled = completed(objective.codes, objective.clamped, x, rng)
+            states = filled.astype(np.int32)
+            gibbs.sweep_chains(graph.arrays, design.potentials(x), states, seeds, steps.sweeps, unused)
+            free, given = (design.expectations(counts(graph, s)) / len(filled) for s in (states, filled))
+            x += 0.5 * steps.size**2 * (steps.covariance @ -objective.gradient(x, free, given)) + noise
             kept[k // thin] = x
 
 

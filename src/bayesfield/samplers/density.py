@@ -8,7 +8,7 @@ from bayesfield.inference import Bethe, Engine, Exact
 from bayesfield.kernels.density import Packed, Target
 from bayesfield.kernels.pairs import PairArrays, pair_arrays
 from bayesfield.kernels.trees import TreeArrays
-from bayesfield.learning import FieldObjective, Objective
+from bayesfield.learning import FieldObjective, HiddenObjective, Objective
 from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput
 
 
@@ -28,7 +28,7 @@ def of_field(objective: Objective) -> FieldObjective:
 
 def fast_target(objective: Objective, engine: Engine) -> Target | None:
     """The posterior for compiled samplers: with Exact(), and with Bethe() on binary pairwise fields."""
-    if not isinstance(objective, FieldObjective):
+    if not isinstance(objective, FieldObjective) or isinstance(objective, HiddenObjective):
         return None
     graph, design = objective.field.graph, objective.field.design
     exact = isinstance(engine, Exact)

@@ -2,7 +2,8 @@
 
 With a proposal λ', draw a data set y of N cases from p(·|λ') and accept with probability
 min(1, exp((λ' − λ)ᵀ N (f̄(x) − f̄(y))) · prior(λ')/prior(λ)): the normalisers cancel. With exact draws the posterior is
-sampled exactly; with Gibbs draws up to what the chains lack in length.
+sampled exactly; with Gibbs draws up to what the chains lack in length. Where variables are hidden λᵀN f̄(x) gives way
+to Σ_n log Z_n(λ), the sum over what is hidden in each case.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ import numpy as np
 from bayesfield.graph import counts
 from bayesfield.inference import Exact, Sampled
 from bayesfield.inference.chains import gibbs_draws
-from bayesfield.learning import FieldObjective
+from bayesfield.learning import FieldObjective, HiddenObjective
 from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Stats
 from bayesfield.samplers.density import of_field
 from bayesfield.samplers.steps import drive
@@ -67,12 +68,20 @@ class Exchange(Options):
         if N:
             drawn = self._draw(objective, field.design.potentials(proposal), N, chain.uniforms)
             mean = field.design.expectations(counts(field.graph, drawn)) / N
-            ratio = float(move @ (objective.statistic - mean)) * N
+            ratio = self._gain(objective, chain, proposal) - N * float(move @ mean)
         ratio += objective.log_prior(proposal) - objective.log_prior(chain.position)
         if np.log(chain.uniforms.random()) >= ratio:
             return False
-        chain.position = proposal
+        chain.position, chain.memory = proposal, None
         return True
+
+    def _gain(self, objective: FieldObjective, chain: Chain, proposal: FloatArray) -> float:
+        """By how much the proposal raises the data's unnormalised log-probability, all holes summed over."""
+        if not isinstance(objective, HiddenObjective):
+            return float((proposal - chain.position) @ objective.statistic) * objective.weight
+        if chain.memory is None:
+            chain.memory = objective.completed(chain.position).log_z
+        return objective.completed(proposal).log_z - float(chain.memory)
 
     def _draw(self, objective: FieldObjective, theta: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
         graph = objective.field.graph

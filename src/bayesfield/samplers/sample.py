@@ -10,7 +10,7 @@ import numpy as np
 
 from bayesfield.inference import Auto, Bethe, Exact, Sampled
 from bayesfield.learning import mrf_objective
-from bayesfield.learning.conditional import chain_objective
+from bayesfield.learning.hidden_chain import sequence_objective
 from bayesfield.model import Normal, Parametrised, RandomField
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.posterior import Posterior, fit
@@ -83,7 +83,7 @@ def sample_sequences(
     if not isinstance(chosen, NUTS | Metropolis | Langevin):
         raise InvalidInput(f"chains of labels have bf.NUTS(), bf.Metropolis() and bf.Langevin(); got {chosen!r}")
     given, data = prior or Normal(variance=1.0), X if isinstance(X, Sequences) else as_sequences(crf, X, y, Z)
-    objective = chain_objective(crf, data, given)
+    objective = sequence_objective(crf, data, given)
     if shape is None:
         shape = fit_sequences(crf, data, prior=given, correction="none", form="dense")
     small = crf.n_parameters <= _FULL or not isinstance(chosen, NUTS)
