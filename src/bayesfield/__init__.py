@@ -27,10 +27,24 @@ from bayesfield.inference import (
 )
 from bayesfield.learning import ContrastiveDivergence, IterativeScaling, PseudoLikelihood
 from bayesfield.learning.max_margin import MaxMargin, max_margin
-from bayesfield.model import Factor, Normal, RandomField, Variable, chain, grid, grid_edges, pairwise, potts
+from bayesfield.model import (
+    Factor,
+    Normal,
+    RandomField,
+    Variable,
+    boltzmann,
+    chain,
+    grid,
+    grid_edges,
+    hidden_potts,
+    mixture,
+    pairwise,
+    potts,
+    restricted_boltzmann,
+)
 from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.model.graphs import as_graphs
-from bayesfield.posterior import Check, FitRecord, Posterior, fit
+from bayesfield.posterior import Check, FitRecord, Imputation, Posterior, fit
 from bayesfield.posterior.conditional import fit_graphs, fit_sequences
 from bayesfield.posterior.cross_validation import VarianceChoice, cross_validated_variance
 from bayesfield.prediction import (
@@ -78,6 +92,7 @@ __all__ = [
     "Factor",
     "FitRecord",
     "FitWarning",
+    "Imputation",
     "IndefiniteCurvature",
     "InvalidInput",
     "IterativeScaling",
@@ -101,6 +116,7 @@ __all__ = [
     "as_graphs",
     "as_sequences",
     "average_over",
+    "boltzmann",
     "chain",
     "covariance",
     "cross_validated_variance",
@@ -109,9 +125,11 @@ __all__ = [
     "fit_sequences",
     "grid",
     "grid_edges",
+    "hidden_potts",
     "infer",
     "load_draws",
     "max_margin",
+    "mixture",
     "most_probable",
     "n_best_sequences",
     "pairwise",
@@ -119,6 +137,7 @@ __all__ = [
     "predict_graphs",
     "predict_sequences",
     "preview",
+    "restricted_boltzmann",
     "sample",
     "sample_posterior",
     "sample_sequences",

@@ -189,7 +189,7 @@ class MeanPrecision:
         o = self._objective
         if o.form == "dense":
             mean = o.with_prior(self._dense / self.count)
-            return DensePrecision(mean if old is None else (1.0 - rate) * old.matrix() + rate * mean)
+            return DensePrecision(mean) if old is None else mixed(old, mean, rate)
         scale = np.sqrt(self._diagonal / self.count)
         if o.form == "matrix-free":
             return MatrixFree(self._responses, o.weight, o.precision, scale)
@@ -198,6 +198,20 @@ class MeanPrecision:
             raise NotSparse("a sparse precision needs linear response (bf.Bethe(), bf.Kikuchi()) and a diagonal prior")
         near = SparsePrecision(first, o.weight, o.precision, scale)
         return near if self.count == 1 else MatrixFree(self._responses, o.weight, o.precision, scale, near)
+
+
+def mixed(old: Precision, mean: FloatArray, rate: float) -> Precision:
+    """(1 − ρ) P + ρ P̄; where that is not positive definite, as P̄ need not be with hidden variables, a step that is.
+
+    P + ρG + ½ρ² G P⁻¹ G with G = P̄ − P is (1 − ρ) P + ρ P̄ to first order, and always positive definite (Lin, Schmidt &
+    Khan 2020).
+    """
+    before = old.matrix()
+    try:
+        return DensePrecision((1.0 - rate) * before + rate * mean)
+    except IndefiniteCurvature:
+        change = rate * (mean - before)
+        return DensePrecision(before + change + 0.5 * change @ old.solve(change))
 
 
 def observed_objective(

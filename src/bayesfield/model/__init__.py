@@ -2,6 +2,7 @@
 
 from bayesfield.model.builders import chain, grid, grid_edges, pairwise, potts
 from bayesfield.model.field import Factor, FactorBlock, RandomField, Variable
+from bayesfield.model.hidden import boltzmann, hidden_potts, mixture, restricted_boltzmann
 from bayesfield.model.prior import Normal, Parametrised
 
 __all__ = [
@@ -11,9 +12,13 @@ __all__ = [
     "Parametrised",
     "RandomField",
     "Variable",
+    "boltzmann",
     "chain",
     "grid",
     "grid_edges",
+    "hidden_potts",
+    "mixture",
     "pairwise",
     "potts",
+    "restricted_boltzmann",
 ]

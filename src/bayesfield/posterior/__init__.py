@@ -2,6 +2,7 @@
 
 from bayesfield.posterior.check import Check
 from bayesfield.posterior.fitting import fit
+from bayesfield.posterior.imputation import Imputation
 from bayesfield.posterior.laplace import FitRecord, Posterior
 
-__all__ = ["Check", "FitRecord", "Posterior", "fit"]
+__all__ = ["Check", "FitRecord", "Imputation", "Posterior", "fit"]

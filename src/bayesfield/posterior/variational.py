@@ -20,6 +20,7 @@ from scipy import linalg
 from bayesfield.inference import Sampled
 from bayesfield.inference.chains import Chains
 from bayesfield.learning import FieldObjective, HiddenObjective, MeanPrecision, Objective, Point
+from bayesfield.learning.objective import mixed
 from bayesfield.learning.precision import DensePrecision, Precision
 from bayesfield.posterior.correction import CorrectionRecord, correction_record
 from bayesfield.response.sampled import SampleResponse
@@ -219,7 +220,7 @@ def sampled_variational(
     near, settled = False, False
     for step in range(_MAX_STEPS):
         slopes, found = chains.look(m, P)
-        new = DensePrecision((1.0 - rate.value) * P.matrix() + rate.value * found)
+        new = mixed(P, found, rate.value)
         both = new.solve(slopes.T).T
         m, P = m - rate.value * both.mean(axis=0), new
         if len(iterates) < _AVERAGED:
