@@ -26,8 +26,14 @@ MISTAKES = {
     "ragged rows": (lambda: bf.fit(FIELD, [[1, 1, 1, 1], [1, 1]]), "one column for each variable"),
     "unknown state": (lambda: bf.fit(FIELD, 2 * X), r"holds 2, which is not one of its states \(-1, 1\)"),
     "text for numbers": (lambda: bf.fit(FIELD, X.astype(str)), "holds '1', which is not one of its states"),
-    "missing": (lambda: bf.fit(FIELD, np.where(X * [1, 0, 1, 1], 1.0, np.nan)), r"no case observes 'x\[0,1\]'; if it is a hidden"),
-    "missing in a frame": (lambda: bf.fit(NAMED, pd.DataFrame({"a": [1], "b": [pd.NA], "c": [0]})), "no case observes 'b'"),
+    "missing": (
+        lambda: bf.fit(FIELD, np.where(X * [1, 0, 1, 1], 1.0, np.nan)),
+        r"no case observes 'x\[0,1\]'; if it is a hidden",
+    ),
+    "missing in a frame": (
+        lambda: bf.fit(NAMED, pd.DataFrame({"a": [1], "b": [pd.NA], "c": [0]})),
+        "no case observes 'b'",
+    ),
     "column misspelt": (lambda: NAMED.encode(pd.DataFrame({"a": [1], "B": [0], "c": [0]})), "none named 'b'"),
     "column twice": (lambda: NAMED.encode(pd.DataFrame([[1, 0, 0]], columns=["a", "a", "c"])), "different names"),
     "negative variance": (lambda: bf.Normal(variance=-1.0), "above zero; got -1.0"),
