@@ -3,8 +3,9 @@
 log p(observed part of x_n | λ) = log Z_n(λ) − log Z(λ), where Z_n sums over the hidden variables of case n alone.
 Tables all of whose variables are observed are constants and are counted; those with one hidden variable add to its own
 table; the rest become factors of a disjoint union of all cases. What stands in the union is linear in θ, hence in λ: a
-design of its own. Cases that are alike share one place in it, and those that occur equally often share a phase, so
-that Σ_n log Z_n is a sum over phases of how often times the log Z of a union.
+design of its own. Cases that are alike share their places: one that occurs 5 times stands in the union that counts
+once and in that which counts 4 times, so that Σ_n log Z_n is a sum over a few phases, of weights 1, 2, 4, …, of the
+weight times the log Z of a union.
 """
 
 from collections.abc import Iterator
@@ -38,12 +39,13 @@ class Phase:
 class Clamped:
     """Cases with holes. counts: (T,) how often tables that are observed whole take each entry. phases: the rest.
 
-    first: (N,) for every case the first that is like it.
+    first: (N,) for every case the first that is like it. often: (N,) how many are.
     """
 
     counts: FloatArray
     phases: tuple[Phase, ...]
     first: IntArray
+    often: IntArray
 
 
 def clamp(field: CompiledField, codes: IntArray) -> Clamped:
@@ -52,15 +54,15 @@ def clamp(field: CompiledField, codes: IntArray) -> Clamped:
     distinct, where, inverse, often = found
     counts = np.zeros(field.graph.n_entries)
     phases = []
-    holes = np.any(distinct < 0, axis=1)
-    for weight in np.unique(often):
-        alike = np.flatnonzero(often == weight)
-        union = _Union(field.graph.arrays, distinct[alike])
-        counts += weight * union.counts
-        if np.any(holes[alike]):
-            cells = np.stack([where[alike[union.cells[:, 0]]], union.cells[:, 1]], axis=1)
-            phases.append(Phase(*union.compiled(field.design), float(weight), cells))
-    return Clamped(counts, tuple(phases), where[inverse.reshape(-1)])
+    holes, back = np.any(distinct < 0, axis=1), inverse.reshape(-1)
+    for bit in range(int(often.max(initial=0)).bit_length()):
+        some = np.flatnonzero(often >> bit & 1)
+        union = _Union(field.graph.arrays, distinct[some])
+        counts += 2.0**bit * union.counts
+        if np.any(holes[some]):
+            cells = np.stack([where[some[union.cells[:, 0]]], union.cells[:, 1]], axis=1)
+            phases.append(Phase(*union.compiled(field.design), 2.0**bit, cells))
+    return Clamped(counts, tuple(phases), where[back], often[back])
 
 
 class _Tables(NamedTuple):
