@@ -40,6 +40,7 @@ from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput
 __all__ = ["Iteration", "fit"]
 
 Correction = Literal["none", "mean", "variational", "auto"]
+_FAR = 1.0  # posterior sd: largest shift of a mean that is believed to second order
 ROUGH = 1e-3  # tolerance of a search from several starts
 Form = Literal["auto", "dense", "sparse", "matrix-free"]
 
@@ -130,6 +131,9 @@ def fit_objective(
     if correction == "auto" and not correction_record.settled:
         reason = f"the {correction_record.kind} one did not come to rest"
         mean, precision, correction_record = _correct(found, "mean", generator)
+        if correction_record.shift[1] > _FAR:  # second order says nothing there
+            reason = "far from a Gaussian: no correction came to rest; bf.sample_posterior is right here"
+            mean, precision, correction_record = _correct(found, "none", generator)
     skewness = _skewness(found, mean, precision) if correction_record.kind != "none" else None
     corrected = Corrected(mean, precision, replace(correction_record, reason=reason), skewness)
     names = found.engine_name, found.response_name, found.method
