@@ -93,8 +93,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Sequence[Any]) -> list[list[Any]]:
         """The labels of each sequence, or of the nodes of each graph."""
-        found, data = self._predicted(X)
-        return [[self.classes_[k] for k in found.labels[own]] for own in _slices(data)]
+        return self._labels(*self._predicted(X))
 
     def predict_single(self, xseq: Any) -> list[Any]:
         """The labels of one sequence or graph."""
@@ -102,9 +101,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
 
     def predict_marginals(self, X: Sequence[Any]) -> list[list[dict[Any, float]]]:
         """For each position the probability of every label."""
-        found, data = self._predicted(X)
-        rows = [dict(zip(self.classes_, p, strict=True)) for p in found.probabilities.tolist()]
-        return [rows[own] for own in _slices(data)]
+        return self._marginals(*self._predicted(X))
 
     def predict_marginals_single(self, xseq: Any) -> list[dict[Any, float]]:
         """The same for one sequence or graph."""
@@ -112,14 +109,11 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
 
     def impute(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """The labels, those that y leaves open (None, or a set) filled in given the others."""
-        found, data = self._predicted(X, y)
-        return [[self.classes_[k] for k in found.labels[own]] for own in _slices(data)]
+        return self._labels(*self._predicted(X, y))
 
     def impute_marginals(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> list[list[dict[Any, float]]]:
         """For each position the probability of every label, given those that y tells."""
-        found, data = self._predicted(X, y)
-        rows = [dict(zip(self.classes_, p, strict=True)) for p in found.probabilities.tolist()]
-        return [rows[own] for own in _slices(data)]
+        return self._marginals(*self._predicted(X, y))
 
     def predict_best(self, X: Sequence[Any], count: int = 5) -> list[list[tuple[list[Any], float]]]:
         """For each sequence its best labellings, each with its probability as a whole; likeliest first."""
@@ -193,6 +187,13 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         if self.variance != "cv" or not isinstance(data, Sequences):
             raise InvalidInput(f'variance is a number, or "cv" for sequences; got {self.variance!r}')
         return cross_validated_variance(self.crf_, data, rng=self.random_state).variance
+
+    def _labels(self, found: Prediction, data: Data) -> list[list[Any]]:
+        return [[self.classes_[k] for k in found.labels[own]] for own in _slices(data)]
+
+    def _marginals(self, found: Prediction, data: Data) -> list[list[dict[Any, float]]]:
+        rows = [dict(zip(self.classes_, p, strict=True)) for p in found.probabilities.tolist()]
+        return [rows[own] for own in _slices(data)]
 
     def _predicted(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> tuple[Prediction, Data]:
         check_is_fitted(self, "posterior_")

@@ -123,9 +123,8 @@ def completed(codes: IntArray, clamped: Clamped, parameters: FloatArray, rng: np
         drawn = _drawn(phase, phase.design.potentials(parameters), rng)  # (weight, n)
         number = np.full(codes.shape, -1, dtype=np.int64)
         number[phase.cells[:, 0], phase.cells[:, 1]] = np.arange(len(phase.cells))
-        own = turn - (
-            clamped.often & (int(phase.weight) - 1)
-        )  # of the cases alike, phases of less weight serve so many
+        # of the cases alike, the phases of less weight serve the first ones: the lower bits of how often they occur
+        own = turn - (clamped.often & (int(phase.weight) - 1))
         served = (own >= 0) & (own < phase.weight)
         row, column = np.nonzero(served[:, None] & (codes < 0) & (number[clamped.first] >= 0))
         result[row, column] = drawn[own[row], number[clamped.first[row], column]]

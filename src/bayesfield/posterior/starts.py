@@ -29,22 +29,22 @@ def begin(objective: FieldObjective, field: Parametrised, start: Any, count: int
     """The points to begin from. start, count: the user's."""
     _checked(count)
     given, rng = checked_start(field, start), np.random.default_rng(seed)
-    if not isinstance(objective, HiddenObjective):
+    if not isinstance(objective, HiddenObjective) or not len(objective.unseen()):
         first = starting_point(objective, field, start)
         return [first, *_around(first, np.full(len(first), _JITTER), (count or 1) - 1, rng)]
-    unseen = objective.unseen()
-    if given is not None:
-        count = count or 1
-    width = np.full(len(objective.location), _JITTER)
-    if not len(unseen):
-        first = starting_point(objective, field, start)
-        return [first, *_around(first, width, (count or 1) - 1, rng)]
+    width, unseen = _random_width(objective), objective.unseen()
     first = pseudo_moments(objective)
-    ridge = np.diag(objective.precision) if objective.precision.ndim == 2 else objective.precision
-    first[unseen], width[:] = objective.location[unseen], 0.0
-    width[unseen] = np.minimum(1.0 / np.sqrt(ridge[unseen]), _WIDE)
-    points = _around(first, width, count or SEVERAL, rng)
+    first[unseen] = objective.location[unseen]
+    points = _around(first, width, count or (SEVERAL if given is None else 1), rng)
     return points if given is None else [given, *points[1:]]
+
+
+def _random_width(objective: HiddenObjective) -> FloatArray:
+    """sd of random starts, (F,): that of the prior, within limits, for parameters never shown; zero for the others."""
+    ridge = np.diag(objective.precision) if objective.precision.ndim == 2 else objective.precision
+    width, unseen = np.zeros(len(ridge)), objective.unseen()
+    width[unseen] = np.minimum(1.0 / np.sqrt(ridge[unseen]), _WIDE)
+    return width
 
 
 def sequence_points(
@@ -71,10 +71,9 @@ def stochastic_em(objective: HiddenObjective, seed: int) -> FloatArray:
     Where all parameters are shown the first holes are filled by the variables' own frequencies.
     """
     rng, codes, unseen = np.random.default_rng(seed), objective.codes, objective.unseen()
-    ridge = np.diag(objective.precision) if objective.precision.ndim == 2 else objective.precision
     here = objective.location.copy()
     if len(unseen):
-        here[unseen] += np.minimum(1.0 / np.sqrt(ridge[unseen]), _WIDE) * rng.standard_normal(len(unseen))
+        here[unseen] += _random_width(objective)[unseen] * rng.standard_normal(len(unseen))
         filled = completed(codes, objective.clamped, here, rng)
     else:
         filled = np.column_stack([_filled(column, rng) for column in codes.T])

@@ -63,7 +63,7 @@ class LinearResponse(Response):
         return result
 
     def covariance(self) -> FloatArray:
-        """C, dense. On a union of many small graphs by Ω⁻¹ itself, which is then sparse: ten times faster."""
+        """C, dense. On a union of many small graphs by Ω⁻¹ itself, which is then sparse."""
         if self.omega.shape[0] <= _DENSE or largest_part(self.omega) > _SMALL:
             return super().covariance()
         require_dense(self.size, "the full covariance")
