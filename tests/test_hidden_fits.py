@@ -260,3 +260,12 @@ def test_all_states_of_a_parity_agree_with_complete_data():
     np.testing.assert_allclose(one.mean, two.mean, atol=1e-7)
     np.testing.assert_allclose(one.sd, two.sd, rtol=1e-7)
     assert list(itertools.chain(two.impute(holed).filled[:, 2])) == [0, 0, 1, 1]
+
+
+def test_far_from_a_gaussian_is_said():
+    """Couplings so weak that equivalent modes overlap: no correction holds there, and the record says what does."""
+    field, rng = bf.restricted_boltzmann(3, 1, (-1, 1)), np.random.default_rng(0)
+    X = bf.sample(field, 0.3 * rng.normal(size=field.n_parameters), 60, rng)[:, :3]
+    posterior = bf.fit(field, X, PRIOR, bf.Exact())
+    assert posterior.record.correction.kind == "none"
+    assert "bf.sample_posterior is right here" in str(posterior.record)

@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 
@@ -22,7 +23,7 @@ def sequences(seed=0, lengths=LENGTHS):
     return [rng.normal(size=(T, D)) for T in lengths]
 
 
-PARTLY = [["a", None, {"b", "c"}, None], [None], ["b", "c", float("nan")], ["a", "a"]]
+PARTLY = [["a", None, {"b", "c"}, None], [None], ["b", pd.NA, float("nan")], ["a", "a"]]
 
 
 def naive(crf, X, y, variance):
@@ -33,7 +34,7 @@ def naive(crf, X, y, variance):
         visible = crf.visible[crf.owner[state]]
         if isinstance(known, set):
             return visible in known
-        return known is None or known != known or known == visible
+        return known is None or known is pd.NA or known != known or known == visible
 
     def value(parameters):
         W, V = crf.split(parameters)

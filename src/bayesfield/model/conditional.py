@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import sparse
 
@@ -139,7 +140,7 @@ def as_sequences(
 ) -> Sequences:
     """X: a (T, D) array, dense or sparse, for each sequence. y: its labels. Z: (T − 1, E) inputs of the pairs.
 
-    A label may be None or NaN (not known), or a set of labels (one of them).
+    A label may be None, NaN or pd.NA (not known), or a set of labels (one of them).
     """
     parts = [input_matrix(x, len(crf.inputs), f"sequence {k}") for k, x in enumerate(X)]
     lengths = np.array([p.shape[0] for p in parts], dtype=np.int64)
@@ -203,8 +204,12 @@ def label_codes(crf: CRF, y: Sequence[Any], lengths: IntArray) -> tuple[IntArray
 
 
 def is_open(value: Any) -> bool:
-    """Whether a label is not known: None, NaN, or a set of candidates."""
-    return value is None or isinstance(value, set | frozenset) or (isinstance(value, float) and value != value)
+    """Whether a label is not known: None, NaN, pd.NA, or a set of candidates."""
+    return value is None or value is pd.NA or isinstance(value, set | frozenset) or _is_nan(value)
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and value != value
 
 
 def candidates_in(value: Any, known: Iterable[Any], k: int) -> list[Any]:

@@ -21,12 +21,20 @@ from bayesfield.learning import (
     sampled_newton,
 )
 from bayesfield.learning.optimise import Watch
-from bayesfield.learning.precision import DensePrecision, NotSparse, Precision
+from bayesfield.learning.precision import NotSparse, Precision
 from bayesfield.model import Normal, Parametrised, RandomField
 from bayesfield.posterior.affordable import DEAR, DENSE, SAMPLED, SMALL, correction_kind
 from bayesfield.posterior.check import Check, check_fit
 from bayesfield.posterior.correction import CorrectionRecord, bends, mean_shift, sampled_shift
-from bayesfield.posterior.found import Corrected, Found, checked_start, fit_record, precision_at, warn_of
+from bayesfield.posterior.found import (
+    Corrected,
+    Found,
+    checked_start,
+    dense_precision,
+    fit_record,
+    precision_at,
+    warn_of,
+)
 from bayesfield.posterior.laplace import SAMPLED_NEWTON, Posterior
 from bayesfield.posterior.methods import Learner, as_method, learn, uncorrected
 from bayesfield.posterior.modes import Starts
@@ -40,6 +48,7 @@ from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput
 __all__ = ["Iteration", "fit"]
 
 Correction = Literal["none", "mean", "variational", "auto"]
+_LEANING = 3.0  # skewness of a marginal, at most, where the second order is believed
 _FAR = 1.0  # posterior sd: largest shift of a mean that is believed to second order
 ROUGH = 1e-3  # tolerance of a search from several starts
 Form = Literal["auto", "dense", "sparse", "matrix-free"]
@@ -127,19 +136,14 @@ def fit_objective(
     task = _Task(objective, field, response, seed=seed, **vars(settings))
     found, choice, check = _found(task, engine, generator)
     kind, reason = ruled or correction_kind(found.objective, found.curved, correction, explicit=not choice)
-    mean, precision, correction_record = _correct(found, kind, generator)
-    if correction == "auto" and not correction_record.settled:
-        reason = f"the {correction_record.kind} one did not come to rest"
-        mean, precision, correction_record = _correct(found, "mean", generator)
-        if correction_record.shift[1] > _FAR:  # second order says nothing there
-            reason = "far from a Gaussian: no correction came to rest; bf.sample_posterior is right here"
-            mean, precision, correction_record = _correct(found, "none", generator)
-    skewness = _skewness(found, mean, precision) if correction_record.kind != "none" else None
-    corrected = Corrected(mean, precision, replace(correction_record, reason=reason), skewness)
+    corrected = _corrected(found, kind, reason, generator)
+    if correction == "auto" and not corrected.record.settled:
+        corrected = _second_order(found, corrected.record.kind, generator)
     names = found.engine_name, found.response_name, found.method
     record = fit_record(found, corrected, names, n_cases, time.perf_counter() - begun)
     record = replace(record, choice=choice, check=check, starts=found.starts)
-    posterior = Posterior(field, mean, precision, record, found.optimum.parameters, found.objective, skewness)
+    mode = found.optimum.parameters
+    posterior = Posterior(field, corrected.mean, corrected.precision, record, mode, found.objective, corrected.skewness)
     warn_of(record, depth=4)
     return posterior
 
@@ -173,7 +177,8 @@ class _Task:
             optimum, matrix = self._sampled(objective, first)
             if curved is objective:
                 status = optimum.point.marginals.status
-                return Found(objective, curved, optimum, DensePrecision(matrix), status, method)
+                precision = dense_precision(matrix, self.field, optimum.status, status)
+                return Found(objective, curved, optimum, precision, status, method)
         else:
             try:
                 optimum, starts = self._search(objective, method, first)
@@ -306,6 +311,24 @@ def _sampled_features(objective: FieldObjective, point: Point) -> FloatArray:
     free = response.free if isinstance(response, ContrastResponse) else response
     result: FloatArray = free.features  # type: ignore[attr-defined]
     return result
+
+
+def _corrected(found: Found, kind: str, reason: str, rng: np.random.Generator) -> Corrected:
+    """The corrected posterior, with the skewness of its marginals."""
+    mean, precision, record = _correct(found, kind, rng)
+    skewness = _skewness(found, mean, precision) if record.kind != "none" else None
+    return Corrected(mean, precision, replace(record, reason=reason), skewness)
+
+
+def _second_order(found: Found, unsettled: str, rng: np.random.Generator) -> Corrected:
+    """What auto takes where the steps of a correction do not settle: the mean's shift, where that can be believed."""
+    shifted = _corrected(found, "mean", f"the {unsettled} one did not come to rest", rng)
+    leaning = 0.0 if shifted.skewness is None else float(np.abs(shifted.skewness).max(initial=0.0))
+    if shifted.record.shift[1] <= _FAR and leaning <= _LEANING:
+        return shifted
+    return _corrected(
+        found, "none", "far from a Gaussian: no correction came to rest; bf.sample_posterior is right here", rng
+    )
 
 
 def _correct(found: Found, kind: str, rng: np.random.Generator) -> tuple[FloatArray, Precision, CorrectionRecord]:

@@ -123,14 +123,27 @@ def precision_at(
 ) -> tuple[Precision, Status]:
     """P at the optimum by the responding engine, and the status of its inference there."""
     point = optimum.point if curved is objective else curved.at(optimum.parameters)
-    matrix = None
     try:
         if curved.form != "dense":
             return curved.posterior_precision(point), point.marginals.status
         matrix = curved.curvature(point)
-        return DensePrecision(matrix), point.marginals.status
     except IndefiniteCurvature as error:
-        raise IndefiniteCurvature(
-            f"no posterior: {reason_for_refusal(field, matrix, str(error))}. The optimisation ended as: "
-            f"{optimum.status}. The engine's inference: {point.marginals.status}"
-        ) from None
+        raise _refusal(field, None, str(error), optimum.status, point.marginals.status) from None
+    return dense_precision(matrix, field, optimum.status, point.marginals.status), point.marginals.status
+
+
+def dense_precision(matrix: FloatArray, field: Parametrised, ended: Status, inference: Status) -> Precision:
+    """P, or the refusal that names the parameters along which it is not positive."""
+    try:
+        return DensePrecision(matrix)
+    except IndefiniteCurvature as error:
+        raise _refusal(field, matrix, str(error), ended, inference) from None
+
+
+def _refusal(
+    field: Parametrised, matrix: FloatArray | None, reason: str, ended: Status, inference: Status
+) -> IndefiniteCurvature:
+    return IndefiniteCurvature(
+        f"no posterior: {reason_for_refusal(field, matrix, reason)}. The optimisation ended as: {ended}. The engine's "
+        f"inference: {inference}"
+    )

@@ -31,6 +31,7 @@ _RECOVERY = 1.2  # growth of ρ with every step that goes on in the direction of
 _STRONG = 0.25  # posterior sd, root mean square: after a step that long, the curvature is averaged over all draws
 _SETTLED = 0.01  # largest move of a mean, in posterior sd, and of a log sd, at which the steps end
 _MAX_STEPS = 40
+_PATIENCE = 5  # steps whose shrinking tells whether they will settle in time
 _MAX_DIRECTIONS = 160  # orthogonal directions in a frame
 _MIN_DIRECTIONS = 64  # directions in a block: several frames where there are few parameters
 _FEW_DIRECTIONS = 32  # in a block where the precision is not dense
@@ -61,8 +62,8 @@ def variational(
     m, P = mode.copy(), precision
     settled, step, failed = False, 0, 0.0
     rate = _Rate(_RATE)
-    moves = np.zeros((2, len(mode)))
-    while step < _MAX_STEPS and not settled:
+    moves, lengths = np.zeros((2, len(mode))), [np.inf]
+    while step < _MAX_STEPS and not settled and not _hopeless(lengths):
         slopes, found, failed = engine.look(m, P.draws(z.T).T, P, rate.value)
         if found is None or failed > _MOST_FAILED:
             record = correction_record("variational", mode, precision, mode, precision, step, 0.0, False, failed)
@@ -70,7 +71,8 @@ def variational(
         moves = found.solve(slopes.T).T
         away = moves.mean(axis=0) / found.sd
         change = np.log(found.sd / P.sd) / rate.value
-        settled = _length(away, many) < _SETTLED and _length(change, many) < _SETTLED
+        lengths.append(max(_length(away, many), _length(change, many)))
+        settled = lengths[-1] < _SETTLED
         m, P = m - rate.value * moves.mean(axis=0), found
         rate.after(np.concatenate([away, change]))
         if dense and not many and np.linalg.norm(away) > _STRONG * np.sqrt(len(m)):
@@ -86,6 +88,15 @@ def variational(
 def _length(step: FloatArray, many: bool) -> float:
     """The largest entry; of many the root mean square, for the largest of thousands says little."""
     return float(np.sqrt(np.mean(step**2)) if many else np.abs(step).max(initial=0.0))
+
+
+def _hopeless(lengths: list[float]) -> bool:
+    """Whether steps that shrink as the last ones did will not settle in time."""
+    if len(lengths) <= 2 * _PATIENCE:
+        return False
+    shrinking = np.log(lengths[-1] / lengths[-1 - _PATIENCE]) / _PATIENCE
+    left = _MAX_STEPS - len(lengths)
+    return bool(np.log(lengths[-1]) + left * min(shrinking, 0.0) > np.log(_SETTLED))
 
 
 def _widened(P: Precision, bubble: FloatArray) -> Precision:

@@ -1,0 +1,51 @@
+"""How often the contrastive Bethe free energy of a loopy field has an optimum, and its curvature there.
+
+Random models with parameters N(0, 0.5²), 200 cases each, by how the three hidden variables are joined to a 3×3 lattice.
+"""
+
+import warnings
+
+import numpy as np
+
+import bayesfield as bf
+from benchmarks.timing import Report, Watch
+
+MODELS, CASES = 100, 200
+HIDDEN = {
+    "one for each row": [(i, 9 + i // 3) for i in range(9)],
+    "one for each row and its neighbour": [(i, 9 + h) for i in range(9) for h in {i // 3, (i // 3 + 1) % 3}],
+    "each joined to all nine": [(i, 9 + h) for i in range(9) for h in range(3)],
+    "no lattice, each joined to all nine": [(i, 9 + h) for i in range(9) for h in range(3)],
+}
+
+
+def run(watch: Watch) -> list[Report]:
+    rows = [_rates(name, 10 if watch.quick else MODELS, watch) for name in HIDDEN]
+    columns = ("hidden variables", "models", "optimum found", "positive definite there", "returned without one")
+    notes = (
+        "without an optimum belief propagation jumps between fixed points, and the search ends at the jump: a "
+        "FitWarning or a refusal, by bf.fit(engine=bf.Bethe()); auto goes on to sampling",
+    )
+    return [Report("Contrastive Bethe optima, 3×3 visible + 3 hidden", columns, rows, notes)]
+
+
+def _rates(name: str, models: int, watch: Watch) -> tuple:
+    lattice = [] if name.startswith("no lattice") else [tuple(e) for e in bf.grid_edges(3, 3).tolist()]
+    field = bf.boltzmann(9, 3, (-1, 1), edges=lattice + HIDDEN[name])
+    at_optimum = positive = silent = 0
+    for seed in range(models):
+        watch.tell(f"{name}, model {seed}")
+        rng = np.random.default_rng(seed)
+        X = bf.sample(field, 0.5 * rng.normal(size=field.n_parameters), CASES, rng)[:, :9]
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            try:
+                posterior = bf.fit(field, X, bf.Normal(variance=0.25), bf.Bethe(), correction="none", starts=3)
+            except bf.IndefiniteCurvature as refusal:
+                at_optimum += "ended as: converged" in str(refusal)
+                continue
+        good = posterior.record.status.converged
+        at_optimum += good
+        positive += good
+        silent += not good and not any(isinstance(w.message, bf.FitWarning) for w in heard)
+    return name, models, at_optimum, positive, silent
