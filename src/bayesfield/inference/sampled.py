@@ -59,11 +59,11 @@ class Sampled(Options):
         numbers = self.chains * len(g.cardinality) * (1 + self.snapshots)
         updates = self.chains * (self.sweeps + self.burn_in) * len(g.cardinality)
         detail = f"{self.chains:,} chains of {len(g.cardinality):,} variables, {updates:.3g} updates"
-        return Cost(graph.n_entries, 4 * numbers + 8 * 3 * self._batches * graph.n_entries, detail)
+        return Cost(graph.n_entries, 4 * numbers + 8 * 3 * self.batches * graph.n_entries, detail)
 
     def infer(self, graph: Graph, theta: FloatArray, start: Chains | None = None) -> Marginals:
         """start: chains to go on from; else they begin at random and burn in."""
-        thetas = np.broadcast_to(theta, (self._batches, len(theta)))
+        thetas = np.broadcast_to(theta, (self.batches, len(theta)))
         chains = self.spread(graph, thetas, start)
         error = monte_carlo_error(chains.batch_means)
         worst = float(error.max(initial=0.0))
@@ -97,7 +97,7 @@ class Sampled(Options):
         return Bethe().maximise(graph, theta)
 
     @property
-    def _batches(self) -> int:
+    def batches(self) -> int:
         return min(_BATCHES, self.chains)
 
     def target(self, graph: Graph, design: Design, theta: FloatArray) -> FloatArray | None:

@@ -49,6 +49,12 @@ class BlockPrecision(Precision):
         inside = np.sqrt(np.sum(self._lower**2, axis=1)).ravel()
         return np.concatenate([inside, self._rest.sd])
 
+    @property
+    def log_det(self) -> float:
+        """Of P with what ties the blocks left out: too large."""
+        inside = -2.0 * float(np.log(np.diagonal(self._lower, axis1=1, axis2=2)).sum())
+        return inside + self._rest.log_det
+
     def _parts(self, vectors: FloatArray) -> FloatArray:
         """(D, G, columns)."""
         return vectors[: self._split].reshape(self._blocks.shape[0], self._blocks.shape[1], -1)

@@ -82,6 +82,12 @@ class Objective(ABC):
         away = parameters - self.location
         return -0.5 * float(away @ self._times_precision(away))
 
+    def log_prior_scale(self) -> float:
+        """The constant that ``log_prior`` leaves out: ½ log det Λ⁻¹ − (F/2) log 2π."""
+        diagonal = self.precision.ndim == 1
+        volume = float(np.log(self.precision).sum()) if diagonal else float(np.linalg.slogdet(self.precision)[1])
+        return 0.5 * float(volume - len(self.location) * np.log(2.0 * np.pi))
+
     def log_likelihood(self, point: Point) -> float:
         """Σ_n log p(x_n|λ)."""
         return float(self.weight * (point.parameters @ self.statistic + self.offset - point.marginals.log_z))

@@ -58,8 +58,18 @@ class Precision(ABC):
         """√diag(P⁻¹)."""
 
     @property
+    @abstractmethod
+    def log_det(self) -> float:
+        """log det P."""
+
+    @property
     def sd_error(self) -> float:
         """Relative error of sd (root mean square) that probing leaves; zero for the other forms."""
+        return 0.0
+
+    @property
+    def log_det_error(self) -> float:
+        """Standard error of log_det that probing leaves; zero for the other forms."""
         return 0.0
 
     def matrix(self) -> FloatArray:
@@ -103,6 +113,10 @@ class DensePrecision(Precision):
     def matrix(self) -> FloatArray:
         return self._matrix
 
+    @property
+    def log_det(self) -> float:
+        return 2.0 * float(np.log(np.diag(self._lower)).sum())
+
     @cached_property
     def covariance(self) -> FloatArray:
         """P⁻¹."""
@@ -133,7 +147,9 @@ class SparsePrecision(Precision):
         if largest > _PART:
             raise NotSparse(f"{largest} parameters share factors directly; a sparse precision takes up to {_PART}")
         self._own = parts_inverse(own)  # M⁻¹
-        self._solve = factorise((response.omega / weight + response.slopes.T @ self._own @ response.slopes).tocsc())
+        self._joint = factorise(
+            (response.omega / weight + response.slopes.T @ self._own @ response.slopes).tocsc()
+        )  # S
 
     @property
     def size(self) -> int:
@@ -144,11 +160,19 @@ class SparsePrecision(Precision):
 
     def solve(self, vectors: FloatArray) -> FloatArray:
         first = self._own @ vectors
-        result: FloatArray = first - self._own @ (self.response.slopes @ self._solve(self.response.slopes.T @ first))
+        result: FloatArray = first - self._own @ (
+            self.response.slopes @ self._joint.solve(self.response.slopes.T @ first)
+        )
         return result
 
     def draws(self, noise: FloatArray) -> FloatArray:
         return _inverse_root(self.product, self.scale, noise)
+
+    @property
+    def log_det(self) -> float:
+        """log det M + log det S − log det(Ω/N), by Sylvester's identity."""
+        omega = self.response.factorised.log_det - self.response.omega.shape[0] * np.log(self.weight)
+        return float(self._joint.log_det - omega - factorise(self._own.tocsc()).log_det)
 
     @cached_property
     def sd(self) -> FloatArray:
@@ -211,6 +235,26 @@ class MatrixFree(Precision):
         return _inverse_root(self.product, self.scale, noise)
 
     @cached_property
+    def _volume(self) -> tuple[float, float]:
+        """log det P and its standard error: log det D² + E[sᵀ log(A) s] over random signs s, A = D⁻¹PD⁻¹.
+
+        sᵀ log(A) s = |s|² e₁ᵀ log(T) e₁ with the tridiagonal T of s's Krylov space (Ubaru, Chen & Saad 2017).
+        """
+        signs = np.random.default_rng(self._seed).choice([-1.0, 1.0], size=(self.size, _PROBES))
+        _, diagonal, off = _krylov(self.product, self.scale, signs, lambda *_: False)
+        each = self.size * np.array([_log_of_tridiagonal(d, o) for d, o in zip(diagonal.T, off.T, strict=True)])
+        total = 2.0 * float(np.log(self.scale).sum()) + float(each.mean())
+        return total, float(each.std(ddof=1)) / np.sqrt(_PROBES)
+
+    @property
+    def log_det(self) -> float:
+        return self._volume[0] if self.size else 0.0
+
+    @property
+    def log_det_error(self) -> float:
+        return self._volume[1] if self.size else 0.0
+
+    @cached_property
     def _probed(self) -> tuple[FloatArray, FloatArray]:
         """diag(P⁻¹) and its standard error, from random signs s: E[s ∘ P⁻¹s], near's own diagonal taken off first."""
         signs = np.random.default_rng(self._seed).choice([-1.0, 1.0], size=(self.size, _PROBES))
@@ -237,16 +281,38 @@ def _inverse_root(product: Callable[[FloatArray], FloatArray], scale: FloatArray
     z's Krylov space V T Vᵀ ≈ A gives A⁻ᐟ²z ≈ |z| V T⁻ᐟ² e₁ (Chow & Saad 2014), with full reorthogonalisation.
     """
     size, count = noise.shape
-    steps = min(_KRYLOV, size)
-    at_once = max(1, int(_ROOM // (8 * (steps + 1) * max(size, 1))))
+    at_once = max(1, int(_ROOM // (8 * (min(_KRYLOV, size) + 1) * max(size, 1))))
     if count > at_once:
         parts = [noise[:, k : k + at_once] for k in range(0, count, at_once)]
         return np.concatenate([_inverse_root(product, scale, part) for part in parts], axis=1)
+    length = np.linalg.norm(noise, axis=0)
+    before = np.zeros_like(noise)
+
+    def ended(basis: FloatArray, diagonal: FloatArray, off: FloatArray) -> bool:
+        nonlocal before
+        now = np.einsum("kfd,kd->fd", basis, _root_of_tridiagonal(diagonal, off)) * length
+        change, before = np.abs(now - before).max(initial=0.0), now
+        return bool(change < _DRAWN * max(np.abs(now).max(initial=0.0), 1e-300))
+
+    _krylov(product, scale, noise, ended)
+    return before / scale[:, None] if size else noise
+
+
+def _krylov(
+    product: Callable[[FloatArray], FloatArray],
+    scale: FloatArray,
+    noise: FloatArray,
+    ended: Callable[[FloatArray, FloatArray, FloatArray], bool],
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Lanczos for D⁻¹PD⁻¹ from every column of noise: the basis, and T's diagonal and off-diagonal, (steps, columns).
+
+    ended: called with these every fifth step; True ends.
+    """
+    size, count = noise.shape
+    steps = min(_KRYLOV, size)
     basis = np.zeros((steps + 1, size, count))
     diagonal, off = np.zeros((steps, count)), np.zeros((steps, count))
-    length = np.linalg.norm(noise, axis=0)
-    basis[0] = noise / np.maximum(length, 1e-300)
-    before = np.zeros_like(noise)
+    basis[0] = noise / np.maximum(np.linalg.norm(noise, axis=0), 1e-300)
     for k in range(steps):
         moved = product(basis[k] / scale[:, None]) / scale[:, None]
         diagonal[k] = np.einsum("fd,fd->d", basis[k], moved)
@@ -255,12 +321,20 @@ def _inverse_root(product: Callable[[FloatArray], FloatArray], scale: FloatArray
             moved -= np.einsum("kfd,kd->fd", basis[: k + 1], shares)
         off[k] = np.linalg.norm(moved, axis=0)
         basis[k + 1] = moved / np.maximum(off[k], 1e-300)
-        if k % 5 == 4 or k == steps - 1 or (off[k] < 1e-12).all():
-            now = np.einsum("kfd,kd->fd", basis[: k + 1], _root_of_tridiagonal(diagonal[: k + 1], off[:k])) * length
-            if np.abs(now - before).max(initial=0.0) < _DRAWN * max(np.abs(now).max(initial=0.0), 1e-300):
-                break
-            before = now
-    return before / scale[:, None] if size else noise
+        exhausted = (off[k] < 1e-12).all()
+        if k % 5 == 4 or k == steps - 1 or exhausted:
+            found = basis[: k + 1], diagonal[: k + 1], off[:k]
+            if ended(*found) or exhausted or k == steps - 1:
+                return found
+    return basis[:0], diagonal, off
+
+
+def _log_of_tridiagonal(diagonal: FloatArray, off: FloatArray) -> float:
+    """e₁ᵀ log(T) e₁."""
+    values, vectors = linalg.eigh_tridiagonal(diagonal, off)
+    if values[0] <= 0.0:
+        raise IndefiniteCurvature(Outcome.INDEFINITE.value)
+    return float(vectors[0] ** 2 @ np.log(values))
 
 
 def _root_of_tridiagonal(diagonal: FloatArray, off: FloatArray) -> FloatArray:

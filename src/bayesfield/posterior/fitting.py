@@ -143,7 +143,16 @@ def fit_objective(
     record = fit_record(found, corrected, names, n_cases, time.perf_counter() - begun)
     record = replace(record, choice=choice, check=check, starts=found.starts)
     mode = found.optimum.parameters
-    posterior = Posterior(field, corrected.mean, corrected.precision, record, mode, found.objective, corrected.skewness)
+    posterior = Posterior(
+        field,
+        corrected.mean,
+        corrected.precision,
+        record,
+        mode,
+        found.objective,
+        corrected.skewness,
+        None if found.own else found.precision,
+    )
     warn_of(record, depth=4)
     return posterior
 

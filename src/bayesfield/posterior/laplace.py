@@ -1,6 +1,7 @@
 """The Laplace posterior, equation (7): a Gaussian at the most probable parameters, with precision P = N C + Λ⁻¹."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,12 @@ import pandas as pd
 from scipy import stats
 
 from bayesfield.inference import Engine, Sampled, as_engine
-from bayesfield.learning import FieldObjective, Iteration, enough_chains
+from bayesfield.learning import FieldObjective, Iteration, Objective, enough_chains
 from bayesfield.learning.precision import DensePrecision, Precision
 from bayesfield.model import Parametrised, RandomField
 from bayesfield.posterior.check import Check, check_fit
 from bayesfield.posterior.correction import CorrectionRecord
+from bayesfield.posterior.evidence import LogEvidence, Peak, log_evidence
 from bayesfield.posterior.imputation import Imputation, impute
 from bayesfield.posterior.modes import Starts
 from bayesfield.posterior.skewness import lean, probability_below
@@ -24,6 +26,7 @@ _FORMS = {  # what a form leaves out, where it leaves anything out
     "block": "block: widths of each input's weights given all others; too narrow where inputs go together",
     "matrix-free": "matrix-free: widths are probed, with an error (posterior.form.sd_error)",
 }
+_WITHOUT_DATA = "this posterior came without its data, so there is nothing to hold it against"
 LEARNERS = ("pseudo_likelihood", "cd", "pcd", "iterative_scaling", "pseudo_moments")
 
 
@@ -89,7 +92,8 @@ class Posterior:
     mean: (F,), λ_MP or its correction. mode: λ_MP. skewness: (F,) of each marginal (zero in a plain Laplace posterior);
     draws and intervals have it, by shifted log-normal marginals with the Gaussian's rank correlations. field: what the
     parameters belong to. record: how it was found. form: P as an object that solves, draws and tells widths
-    (learning.precision). objective: what was minimised, for ``check``.
+    (learning.precision). objective: what was minimised, for ``check`` and ``evidence``. plain: P at the mode, where it
+    is the posterior's own and not a learner's.
     """
 
     def __init__(
@@ -99,11 +103,13 @@ class Posterior:
         precision: FloatArray | Precision,
         record: FitRecord,
         mode: FloatArray | None = None,
-        objective: FieldObjective | None = None,
+        objective: Objective | None = None,
         skewness: FloatArray | None = None,
+        plain: Precision | None = None,
     ) -> None:
         self.field = field
         self.objective = objective
+        self.plain = plain
         self.mean = mean
         self.mode = mean if mode is None else mode
         self.record = record
@@ -148,12 +154,31 @@ class Posterior:
 
         engine: chains to use; by default as many as make the Monte-Carlo error some hundredths of a standard deviation.
         """
-        if self.objective is None:
-            raise InvalidInput("this posterior came without its data, so there is nothing to check it against")
+        if not isinstance(self.objective, FieldObjective):
+            raise InvalidInput("inference on chains is exact" if self.objective else _WITHOUT_DATA)
         if engine is None:
             seed = int(np.random.default_rng(rng).integers(2**31))
             engine = enough_chains(Sampled(seed=seed), self.record.n_cases)
         return check_fit(self.objective, self.field.parameter_names, self.mode, self.sd, engine)
+
+    def evidence(self, draws: int | None = None, rng: np.random.Generator | int | None = 0) -> LogEvidence:
+        """log p(D), with its Monte-Carlo error and how it was found (posterior.evidence).
+
+        draws: pairs of draws for importance sampling, by default as many as make the error small; 0 is plain Laplace.
+        """
+        if self.objective is None:
+            raise InvalidInput(_WITHOUT_DATA)
+        if self.plain is None:
+            raise InvalidInput(
+                f"{self.record.response} has no evidence: its curvature is not the posterior's at the mode; fit with "
+                'an engine and method="auto"'
+            )
+        return log_evidence(Peak(self.objective, self.mode, self.plain, self.mean, self.form), draws, rng)
+
+    @cached_property
+    def log_evidence(self) -> float:
+        """log p(D) in nats; ``evidence()`` also tells its error."""
+        return self.evidence().value
 
     def impute(
         self,

@@ -56,10 +56,10 @@ class LinearResponse(Response):
     def __init__(self, design: Design, private: Sparse, slopes: Sparse, omega: Sparse) -> None:
         super().__init__(design)
         self.private, self.slopes, self.omega = private, slopes, omega
-        self._solve_omega = factorise(omega)
+        self.factorised = factorise(omega)
 
     def product(self, vectors: FloatArray) -> FloatArray:
-        result: FloatArray = self.private @ vectors + self.slopes @ self._solve_omega(self.slopes.T @ vectors)
+        result: FloatArray = self.private @ vectors + self.slopes @ self.factorised.solve(self.slopes.T @ vectors)
         return result
 
     def covariance(self) -> FloatArray:
@@ -176,19 +176,26 @@ def _variables_share(g: GraphArrays, s: Indicators, q: FloatArray) -> Sparse:
     return -(s.nodes.T @ sparse.diags_array(weights * surplus) @ s.nodes)
 
 
-def factorise(omega: Sparse) -> Callable[[FloatArray], FloatArray]:
-    """A function that solves with Ω; refuses an Ω that is not positive definite."""
+class Factorised(NamedTuple):
+    """A positive definite Ω: a function that solves with it, and log det Ω."""
+
+    solve: Callable[[FloatArray], FloatArray]
+    log_det: float
+
+
+def factorise(omega: Sparse) -> Factorised:
+    """Refuses an Ω that is not positive definite."""
     if omega.shape[0] == 0:
-        return lambda right: np.zeros_like(right)
+        return Factorised(np.zeros_like, 0.0)
     if omega.shape[0] <= _DENSE:
         try:
             factor = linalg.cho_factor(omega.toarray())
         except (linalg.LinAlgError, ValueError):
             raise IndefiniteCurvature(Outcome.INDEFINITE.value) from None
-        return lambda right: linalg.cho_solve(factor, right)
+        return Factorised(lambda right: linalg.cho_solve(factor, right), 2.0 * float(np.log(np.diag(factor[0])).sum()))
     symmetric = {"SymmetricMode": True}
     factors = splu(omega, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=symmetric)
-    if not (factors.U.diagonal() > 0.0).all():
+    pivots = factors.U.diagonal()
+    if not (pivots > 0.0).all():
         raise IndefiniteCurvature(Outcome.INDEFINITE.value)
-    solve: Callable[[FloatArray], FloatArray] = factors.solve
-    return solve
+    return Factorised(factors.solve, float(np.log(pivots).sum()))
