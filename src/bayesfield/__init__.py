@@ -28,6 +28,8 @@ from bayesfield.inference import (
 from bayesfield.learning import ContrastiveDivergence, IterativeScaling, PseudoLikelihood
 from bayesfield.learning.max_margin import MaxMargin, max_margin
 from bayesfield.model import (
+    ARD,
+    Cauchy,
     Factor,
     Normal,
     RandomField,
@@ -74,6 +76,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "ARD",
     "CRF",
     "NUTS",
     "Auto",
@@ -81,6 +84,7 @@ __all__ = [
     "BayesianCRF",
     "Beliefs",
     "Bethe",
+    "Cauchy",
     "Check",
     "ContrastiveDivergence",
     "Draws",

@@ -22,7 +22,7 @@ from bayesfield.learning.chain_covariance import covariance_by_sequence, worth_i
 from bayesfield.learning.hidden import hidden_objective
 from bayesfield.learning.objective import FieldObjective, Objective, Point, observed_objective
 from bayesfield.learning.precision import Precision
-from bayesfield.model import Normal
+from bayesfield.model import Prior
 from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.model.graphs import Graphs
 from bayesfield.response import Response
@@ -137,7 +137,7 @@ class ChainResponse(Response):
         return np.concatenate([of_node.reshape(-1, D), of_edge.reshape(-1, D)])
 
 
-def chain_objective(crf: CRF, data: Sequences, prior: Normal) -> ChainObjective:
+def chain_objective(crf: CRF, data: Sequences, prior: Prior) -> ChainObjective:
     """The objective of labelled sequences."""
     if data.labels is None:
         raise InvalidInput("a CRF is fitted to labelled sequences: give y")
@@ -161,7 +161,7 @@ def chain_objective(crf: CRF, data: Sequences, prior: Normal) -> ChainObjective:
     )
 
 
-def graph_objective(crf: CRF, data: Graphs, prior: Normal, engine: Engine) -> FieldObjective:
+def graph_objective(crf: CRF, data: Graphs, prior: Prior, engine: Engine) -> FieldObjective:
     """The objective of labelled graphs: one field over all their labels, with tied parameters, seen once."""
     if data.labels is None:
         raise InvalidInput("a CRF is fitted to labelled graphs: give y")

@@ -16,7 +16,7 @@ import numpy as np
 from bayesfield.graph import Clamped, CompiledField, Graph, clamp, compiled
 from bayesfield.inference import Auto, Engine, Sampled
 from bayesfield.learning.objective import FieldObjective, Point, fixed_energy, observed_objective
-from bayesfield.model import Normal, RandomField
+from bayesfield.model import Prior, RandomField
 from bayesfield.response import ContrastResponse, Response
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Marginals, Outcome
 
@@ -128,7 +128,7 @@ class HiddenObjective(FieldObjective):
         return seen[owner], sizes[owner].astype(np.float64)
 
 
-def mrf_objective(random_field: RandomField, X: Any, prior: Normal, engine: Engine) -> FieldObjective:
+def mrf_objective(random_field: RandomField, X: Any, prior: Prior, engine: Engine) -> FieldObjective:
     """The objective for cases X, an (N, n) array or DataFrame in the states' own values, with or without holes.
 
     A case with nothing observed adds log Z − log Z, and so is left out.

@@ -15,7 +15,7 @@ from bayesfield.kernels.chain import ChainArrays
 from bayesfield.learning.conditional import ChainObjective, ChainResponse, chain_objective, expectations, potentials
 from bayesfield.learning.objective import Point
 from bayesfield.learning.precision import Precision
-from bayesfield.model import Normal
+from bayesfield.model import Prior
 from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.response import ContrastResponse, Response
 from bayesfield.types import BoolArray, FloatArray, IndefiniteCurvature, InvalidInput, Marginals
@@ -80,7 +80,7 @@ def masked(node: FloatArray, allowed: BoolArray) -> FloatArray:
     return np.where(allowed, node, -np.inf)
 
 
-def sequence_objective(crf: CRF, data: Sequences, prior: Normal) -> ChainObjective:
+def sequence_objective(crf: CRF, data: Sequences, prior: Prior) -> ChainObjective:
     """The objective of sequences whose labels are known, or partly known."""
     if data.allowed is None:
         return chain_objective(crf, data, prior)

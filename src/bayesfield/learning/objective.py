@@ -7,7 +7,7 @@ L(λ) = N (log Z(λ) − λᵀf̄ − f̄₀) + ½ (λ − μ)ᵀ Λ⁻¹ (λ �
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +35,7 @@ class Objective(ABC):
 
     statistic: f̄, (F,). offset: the data's mean fixed energy. weight: N. precision: Λ⁻¹, its diagonal (F,) or the matrix
     (F, F). location: μ. form: of the posterior precision, "dense", "sparse" or "matrix-free" (see learning.precision).
+    tails: (F,) scales of Cauchy priors, infinite where the prior is Gaussian; precision and location then expand them.
     """
 
     statistic: FloatArray
@@ -43,6 +44,7 @@ class Objective(ABC):
     precision: FloatArray
     location: FloatArray
     form: str
+    tails: FloatArray | None = field(default=None, kw_only=True)
 
     @abstractmethod
     def at(self, parameters: FloatArray, start: Any = None) -> Point:
@@ -82,11 +84,19 @@ class Objective(ABC):
         away = parameters - self.location
         return -0.5 * float(away @ self._times_precision(away))
 
-    def log_prior_scale(self) -> float:
-        """The constant that ``log_prior`` leaves out: ½ log det Λ⁻¹ − (F/2) log 2π."""
-        diagonal = self.precision.ndim == 1
-        volume = float(np.log(self.precision).sum()) if diagonal else float(np.linalg.slogdet(self.precision)[1])
-        return 0.5 * float(volume - len(self.location) * np.log(2.0 * np.pi))
+    def log_prior_density(self, parameters: FloatArray) -> float:
+        """log p(λ), with its constant; where tails are heavy, of the Cauchy itself and not of its expansion."""
+        heavy = np.isfinite(self.tails) if self.tails is not None else np.zeros(len(parameters), dtype=bool)
+        cauchy = 0.0
+        if self.tails is not None:
+            s = self.tails[heavy]
+            cauchy = float(np.sum(np.log(s / np.pi) - np.log(s**2 + parameters[heavy] ** 2)))
+        if self.precision.ndim == 2:
+            volume, energy = float(np.linalg.slogdet(self.precision)[1]), -2.0 * self.log_prior(parameters)
+        else:
+            light = self.precision[~heavy]
+            volume, energy = float(np.log(light).sum()), float(light @ (parameters - self.location)[~heavy] ** 2)
+        return cauchy + 0.5 * float(volume - energy - (~heavy).sum() * np.log(2.0 * np.pi))
 
     def log_likelihood(self, point: Point) -> float:
         """Σ_n log p(x_n|λ)."""

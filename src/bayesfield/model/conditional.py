@@ -85,6 +85,13 @@ class CRF:
     def groups(self) -> list[str]:
         return ["state"] * self.n_state + ["transition"] * (self.n_parameters - self.n_state)
 
+    @property
+    def input_of(self) -> list[str]:
+        """The input that every parameter belongs to; those of edges by a name of their own."""
+        node = [name for name in self.inputs for _ in self._node_names]
+        edge = [f"edge:{name}" for name in self.edge_inputs for _ in self._edge_names]
+        return node + edge
+
     def split(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
         """W as (D, G) and V as (E, H)."""
         W, V = parameters[: self.n_state], parameters[self.n_state :]

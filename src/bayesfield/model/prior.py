@@ -1,14 +1,17 @@
-"""The Gaussian prior λ ~ N(mean, Λ), equation (2)."""
+"""Priors of the parameters: Gaussian, λ ~ N(mean, Λ), equation (2); learned from the data; with heavy tails."""
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg
 
-from bayesfield.types import FloatArray, InvalidInput
+from bayesfield.types import FloatArray, IntArray, InvalidInput
+
+EVIDENCE = "evidence"
 
 
 class Parametrised(Protocol):
@@ -24,15 +27,48 @@ class Parametrised(Protocol):
     def groups(self) -> Any: ...
 
 
+class Shared(NamedTuple):
+    """Parameters with one prior variance, which is learned: the name of their group, and which they are."""
+
+    name: str
+    parameters: IntArray
+
+
+class Prior(ABC):
+    """What every prior can say of a field's parameters.
+
+    threshold: the Bayes factor that a group needs to stay; None where none is ever dropped.
+    """
+
+    threshold: float | None = None
+
+    @abstractmethod
+    def precision(self, field: Parametrised) -> FloatArray:
+        """Λ⁻¹, or where it begins: its diagonal (F,) when the parameters are independent, else the matrix (F, F)."""
+
+    @abstractmethod
+    def location(self, field: Parametrised) -> FloatArray:
+        """Prior mean, (F,)."""
+
+    def learned(self, field: Parametrised) -> tuple[Shared, ...]:
+        """The variances that the data are to choose."""
+        return ()
+
+    def tails(self, field: Parametrised) -> FloatArray | None:
+        """(F,) scales of the parameters whose prior is a Cauchy, infinite for those whose prior is Gaussian."""
+        return None
+
+
 @dataclass(frozen=True, eq=False)
-class Normal:
+class Normal(Prior):
     """λ ~ N(mean, Λ): ``Normal(variance=0.25)``, one variance for each parameter, by group, or a full matrix.
 
-    variance: a number, an (F,) array, or a mapping from group (such as "nodes", "edges") to a number.
+    variance: a number, an (F,) array, or a mapping from group (such as "nodes", "edges") to a number; "evidence", as a
+    whole or for a group, lets the data choose it: the one with the largest evidence.
     covariance: instead of variance, the (F, F) matrix Λ. mean: a number or (F,) array.
     """
 
-    variance: float | ArrayLike | Mapping[str, float] | None = None
+    variance: float | ArrayLike | Mapping[str, float | str] | str | None = None
     covariance: ArrayLike | None = None
     mean: float | ArrayLike = 0.0
 
@@ -43,28 +79,36 @@ class Normal:
             raise InvalidInput(f"the prior mean must be finite; got {self.mean!r}")
         if self.variance is None:
             return
-        values = list(self.variance.values()) if isinstance(self.variance, Mapping) else self.variance
-        numbers = _numbers(values, "prior variances")
+        values = list(self.variance.values()) if isinstance(self.variance, Mapping) else [self.variance]
+        fixed: Any = [v for v in values if not (isinstance(v, str) and v == EVIDENCE)]
+        numbers = _numbers(fixed[0] if len(fixed) == 1 else fixed, "prior variances")
         if not np.isfinite(numbers).all() or (numbers <= 0).any():
             raise InvalidInput(f"prior variances must be finite and above zero; got {self.variance!r}")
 
     def location(self, field: Parametrised) -> FloatArray:
-        """Prior mean, (F,)."""
         return _vector(self.mean, field.n_parameters, "prior mean")
 
     def precision(self, field: Parametrised) -> FloatArray:
-        """Λ⁻¹: its diagonal (F,) when the parameters are independent, else the matrix (F, F)."""
         if self.covariance is not None:
             return self._inverse(field.n_parameters)
         if isinstance(self.variance, Mapping):
             groups = set(field.groups)
             if groups != set(self.variance):
                 raise InvalidInput(f"the field's groups are {sorted(groups)}; the prior names {sorted(self.variance)}")
-            by_group = self.variance
-            return 1.0 / np.array([by_group[g] for g in field.groups], dtype=np.float64)
+            begin = {g: 1.0 if isinstance(v, str) else v for g, v in self.variance.items()}
+            return 1.0 / np.array([begin[g] for g in field.groups], dtype=np.float64)
         if self.variance is None:
             raise InvalidInput("the prior has no variance")
-        return 1.0 / _vector(self.variance, field.n_parameters, "prior variance")
+        begun = 1.0 if isinstance(self.variance, str) else self.variance
+        return 1.0 / _vector(begun, field.n_parameters, "prior variance")
+
+    def learned(self, field: Parametrised) -> tuple[Shared, ...]:
+        if isinstance(self.variance, str):
+            return (Shared("parameters", np.arange(field.n_parameters)),) if field.n_parameters else ()
+        if not isinstance(self.variance, Mapping):
+            return ()
+        wanted = {g for g, v in self.variance.items() if isinstance(v, str)}
+        return tuple(s for s in shared_by([g if g in wanted else None for g in field.groups]))
 
     def _inverse(self, size: int) -> FloatArray:
         matrix = _numbers(self.covariance, "the prior covariance")
@@ -83,6 +127,26 @@ class Normal:
             ) from None
         result: FloatArray = linalg.cho_solve(factor, np.eye(size))
         return (result + result.T) / 2
+
+
+def as_prior(prior: Any) -> Prior:
+    """The prior that was given; by default Normal(variance=1)."""
+    if prior is None:
+        return Normal(variance=1.0)
+    if not isinstance(prior, Prior):
+        raise InvalidInput(
+            f"the prior is a bf.Normal, such as bf.Normal(variance=0.25), a bf.ARD or a bf.Cauchy; got {prior!r}"
+        )
+    return prior
+
+
+def shared_by(labels: Sequence[Hashable]) -> tuple[Shared, ...]:
+    """Parameters with the same label, in the order of first appearance; those with None are in no group."""
+    members: dict[Hashable, list[int]] = {}
+    for k, label in enumerate(labels):
+        if label is not None:
+            members.setdefault(label, []).append(k)
+    return tuple(Shared(str(name), np.array(own, dtype=np.int64)) for name, own in members.items())
 
 
 def _numbers(value: Any, what: str) -> FloatArray:

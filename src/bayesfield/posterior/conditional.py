@@ -14,13 +14,15 @@ from bayesfield.learning.expectation_propagation import expectation_propagation
 from bayesfield.learning.hidden_chain import sequence_objective
 from bayesfield.learning.optimise import Watch
 from bayesfield.learning.precision import Precision
-from bayesfield.model import Normal
+from bayesfield.model import Prior
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.model.graphs import Graphs, as_graphs
+from bayesfield.model.prior import as_prior
 from bayesfield.posterior.correction import CorrectionRecord, correction_record, mean_shift
 from bayesfield.posterior.fitting import ROUGH, Settings, fit_objective
-from bayesfield.posterior.found import Corrected, checked_start, fit_record, warn_of
+from bayesfield.posterior.found import Corrected, checked_start, fit_record, resolved, warn_of
 from bayesfield.posterior.laplace import Posterior, reason_for_refusal
+from bayesfield.posterior.relevance import adapted
 from bayesfield.posterior.skewness import MOST, marginal_skewness
 from bayesfield.posterior.starts import best_of, sequence_points
 from bayesfield.posterior.variational import FEW, MANY, variational
@@ -38,7 +40,7 @@ def fit_sequences(
     crf: CRF,
     X: Sequence[Any] | Sequences,
     y: Sequence[Any] | None = None,
-    prior: Normal | None = None,
+    prior: Prior | None = None,
     *,
     Z: Sequence[Any] | None = None,
     method: str = "auto",
@@ -64,7 +66,8 @@ def fit_sequences(
     """
     begun = time.perf_counter()
     data = X if isinstance(X, Sequences) else as_sequences(crf, X, y, Z)
-    objective = sequence_objective(crf, data, prior or Normal(variance=1.0))
+    known = as_prior(prior)
+    objective = sequence_objective(crf, data, known)
     objective = replace(objective, form=_form(form, crf.n_parameters, data.allowed is None))
     cost = _cost(objective)
     chosen = _one_of(method, ("auto", "newton", "lbfgs", "ep"), "method")
@@ -76,26 +79,36 @@ def fit_sequences(
         lambda p: lbfgs(objective, p, ROUGH, max_iterations, watch),
         lambda p: minimise(objective, p, tolerance, max_iterations, watch),
     )
+    found = _Found(objective, optimum, sequence_precision(objective, optimum))
+
+    def solve(precision: FloatArray, location: FloatArray, here: FloatArray) -> _Found:
+        now = replace(objective, precision=precision, location=location, tails=known.tails(crf))
+        again = minimise(now, here, tolerance, max_iterations, watch)
+        return _Found(now, again, sequence_precision(now, again))
+
+    learned = None
+    if known.learned(crf) or known.tails(crf) is not None:
+        found, learned = adapted(known, crf, found, solve)
     if chosen == "ep":
         if data.allowed is not None:
             raise InvalidInput("expectation propagation needs all labels, and some are open")
-        found, corrected = _propagated(objective, optimum)
+        found, corrected = _propagated(found.objective, found.optimum)
     else:
         chosen = minimise.__name__
-        found = _Found(objective, optimum, sequence_precision(objective, optimum))
         corrected = _correct(found, _kind(correction, cost, objective), np.random.default_rng(rng))
     response = "ExpectationPropagation()" if chosen == "ep" else _EXACT
     record = fit_record(found, corrected, (_EXACT, response, chosen), len(data), time.perf_counter() - begun)
-    record = replace(record, starts=ended)
+    record = replace(record, starts=ended, prior=learned)
     posterior = Posterior(
         crf,
         corrected.mean,
         corrected.precision,
         record,
-        optimum.parameters,
-        objective,
+        found.optimum.parameters,
+        found.objective,
         corrected.skewness,
         None if chosen == "ep" else found.precision,
+        resolved(known, found.objective),
     )
     warn_of(record)
     return posterior
@@ -105,7 +118,7 @@ def fit_graphs(
     crf: CRF,
     X: Sequence[Any] | Graphs,
     y: Sequence[Any] | None = None,
-    prior: Normal | None = None,
+    prior: Prior | None = None,
     engine: Engine | str | None = None,
     response: Engine | str | None = None,
     *,
@@ -126,12 +139,13 @@ def fit_graphs(
     engine and the rest: as in ``bf.fit``. Trees are fitted exactly.
     """
     data = X if isinstance(X, Graphs) else as_graphs(crf, X, y)
-    objective = graph_objective(crf, data, prior or Normal(variance=1.0), as_engine(engine))
+    known = as_prior(prior)
+    objective = graph_objective(crf, data, known, as_engine(engine))
     given = None if engine is None else objective.engine
     curved = None if response is None else as_engine(response)
     _one_of(method, ("auto", "newton", "lbfgs"), "method")
     settings = Settings(method, form, start, tolerance, max_iterations, watch, starts)
-    return fit_objective(crf, objective, len(data), given, curved, settings, correction, rng)
+    return fit_objective(crf, objective, len(data), known, given, curved, settings, correction, rng)
 
 
 @dataclass(frozen=True, eq=False)

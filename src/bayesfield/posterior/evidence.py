@@ -15,7 +15,7 @@ from scipy import special
 
 from bayesfield.inference import Sampled
 from bayesfield.inference.thermodynamic import log_partition
-from bayesfield.learning import FieldObjective, Objective
+from bayesfield.learning import FieldObjective, Objective, Point
 from bayesfield.learning.precision import Precision
 from bayesfield.types import FloatArray, InvalidInput
 
@@ -93,35 +93,39 @@ def log_evidence(peak: Peak, draws: int | None = None, rng: np.random.Generator 
 
 def _laplace(peak: Peak) -> tuple[float, float]:
     """log p(D) by Laplace, and its Monte-Carlo error."""
-    o = peak.objective
     log_joint, gradient, error = _at_mode(peak)
     gain = 0.5 * float(gradient @ peak.at_mode.solve(gradient)) if len(gradient) else 0.0
     volume = 0.5 * (len(peak.mode) * np.log(2.0 * np.pi) - peak.at_mode.log_det)
-    return log_joint + o.log_prior_scale() + gain + volume, float(np.hypot(error, 0.5 * peak.at_mode.log_det_error))
+    return log_joint + gain + volume, float(np.hypot(error, 0.5 * peak.at_mode.log_det_error))
 
 
 def _at_mode(peak: Peak) -> tuple[float, FloatArray, float]:
-    """log p(D|λ) + log p(λ) but for the prior's scale, −∇ of it, and its Monte-Carlo error."""
+    """log p(D|λ) + log p(λ), −∇ of it, and its Monte-Carlo error."""
     o, mode = peak.objective, peak.mode
     point = o.at(mode)
     if not isinstance(o, FieldObjective) or not isinstance(o.engine, Sampled):
         if not np.isfinite(point.value):
             raise InvalidInput(f"no log evidence: the engine has no log Z at the mode ({point.marginals.status})")
-        return -point.value, point.gradient, 0.0
+        return _log_joint(o, point), point.gradient, 0.0
     goal = _SAMPLED_GOAL / max(o.weight, 1.0)
     found = log_partition(o.field.graph, point.theta, o.engine, point.marginals.tables, goal)
     data = o.log_likelihood(point._replace(marginals=replace(point.marginals, log_z=found.value)))
-    return data + o.log_prior(mode), np.zeros_like(mode), o.weight * found.error
+    return data + o.log_prior_density(mode), np.zeros_like(mode), o.weight * found.error
+
+
+def _log_joint(objective: Objective, point: Point) -> float:
+    """log p(D|λ) + log p(λ)."""
+    prior = objective.log_prior_density(point.parameters) - objective.log_prior(point.parameters)
+    return float(prior - point.value)
 
 
 def _log_weights(peak: Peak, pairs: int, rng: np.random.Generator) -> FloatArray:
     """log of the mean weight of each pair of draws; −inf where one has no answer."""
     o, F = peak.objective, len(peak.mean)
     noise = rng.standard_normal((F, pairs))
-    scale = o.log_prior_scale() + 0.5 * (F * np.log(2.0 * np.pi) - peak.corrected.log_det)
-    constant = scale + 0.5 * np.sum(noise**2, axis=0)
+    constant = 0.5 * (F * np.log(2.0 * np.pi) - peak.corrected.log_det + np.sum(noise**2, axis=0))
     offsets = peak.corrected.draws(noise).T
-    found = np.array([[-o.at(peak.mean + sign * d).value for sign in (1, -1)] for d in offsets])
+    found = np.array([[_log_joint(o, o.at(peak.mean + sign * d)) for sign in (1, -1)] for d in offsets])
     result: FloatArray = constant + special.logsumexp(found, axis=1) - np.log(2.0)
     return result
 

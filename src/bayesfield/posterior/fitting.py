@@ -22,7 +22,8 @@ from bayesfield.learning import (
 )
 from bayesfield.learning.optimise import Watch
 from bayesfield.learning.precision import NotSparse, Precision
-from bayesfield.model import Normal, Parametrised, RandomField
+from bayesfield.model import Parametrised, Prior, RandomField
+from bayesfield.model.prior import as_prior
 from bayesfield.posterior.affordable import DEAR, DENSE, SAMPLED, SMALL, correction_kind
 from bayesfield.posterior.check import Check, check_fit
 from bayesfield.posterior.correction import CorrectionRecord, bends, mean_shift, sampled_shift
@@ -33,11 +34,13 @@ from bayesfield.posterior.found import (
     dense_precision,
     fit_record,
     precision_at,
+    resolved,
     warn_of,
 )
 from bayesfield.posterior.laplace import SAMPLED_NEWTON, Posterior
 from bayesfield.posterior.methods import Learner, as_method, learn, uncorrected
 from bayesfield.posterior.modes import Starts
+from bayesfield.posterior.relevance import PriorRecord, adapted
 from bayesfield.posterior.skewness import MOST, marginal_skewness, sampled_skewness
 from bayesfield.posterior.starts import begin, best_of, stochastic_em
 from bayesfield.posterior.variational import sampled_variational, variational
@@ -57,7 +60,7 @@ Form = Literal["auto", "dense", "sparse", "matrix-free"]
 def fit(
     field: RandomField,
     X: Any,
-    prior: Normal | None = None,
+    prior: Prior | None = None,
     engine: Engine | str | None = None,
     response: Engine | str | None = None,
     *,
@@ -74,7 +77,8 @@ def fit(
     """The Gaussian posterior of a field's parameters, given cases that may have holes.
 
     X: (N, n) array or DataFrame in the states' own values; missing cells (NaN, None, pd.NA) and hidden variables are
-    summed over, and a case with nothing observed is left out. prior: by default Normal(variance=1). engine: finds the
+    summed over, and a case with nothing observed is left out. prior: by default Normal(variance=1); the data choose its
+    variance with Normal(variance="evidence"), and which parameters stay with ARD(). engine: finds the
     most probable parameters; "auto", the default, takes the exact one if it is affordable, else Kikuchi or Bethe,
     checks the fit, and ends with the sampled one if the check fails (record.choice says why). response: gives the
     curvature there; by default the same engine. ``engine=bf.Exact(), response=bf.Bethe()`` is the paper's BL-MP,
@@ -92,13 +96,12 @@ def fit(
     that costs no more than half a minute, and leaves BL-MP and BL-BP as the paper has them. rng: of its draws.
     form: of the precision (learning.precision): "auto" is dense up to some thousands of parameters.
     """
-    if prior is not None and not isinstance(prior, Normal):
-        raise InvalidInput(f"the prior is a bf.Normal, such as bf.Normal(variance=0.25); got {prior!r}")
+    known = as_prior(prior)
     settings = Settings(as_method(method), form, start, tolerance, max_iterations, watch, starts)
-    objective = mrf_objective(field, X, prior or Normal(variance=1.0), as_engine(engine))
+    objective = mrf_objective(field, X, known, as_engine(engine))
     given = None if engine is None else objective.engine
     curved = None if response is None else as_engine(response)
-    return fit_objective(field, objective, int(objective.weight), given, curved, settings, correction, rng)
+    return fit_objective(field, objective, int(objective.weight), known, given, curved, settings, correction, rng)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +125,7 @@ def fit_objective(
     field: Parametrised,
     objective: FieldObjective,
     n_cases: int,
+    prior: Prior,
     engine: Engine | None,
     response: Engine | None,
     settings: Settings,
@@ -135,13 +139,14 @@ def fit_objective(
     seed = int(generator.integers(2**31)) if isinstance(objective, HiddenObjective) else 0
     task = _Task(objective, field, response, seed=seed, **vars(settings))
     found, choice, check = _found(task, engine, generator)
+    found, learned = _adapted(task, prior, found, engine, generator)
     kind, reason = ruled or correction_kind(found.objective, found.curved, correction, explicit=not choice)
     corrected = _corrected(found, kind, reason, generator)
     if correction == "auto" and not corrected.record.settled:
         corrected = _second_order(found, corrected.record.kind, generator)
     names = found.engine_name, found.response_name, found.method
     record = fit_record(found, corrected, names, n_cases, time.perf_counter() - begun)
-    record = replace(record, choice=choice, check=check, starts=found.starts)
+    record = replace(record, choice=choice, check=check, starts=found.starts, prior=learned)
     mode = found.optimum.parameters
     posterior = Posterior(
         field,
@@ -152,6 +157,7 @@ def fit_objective(
         found.objective,
         corrected.skewness,
         None if found.own else found.precision,
+        resolved(prior, found.objective),
     )
     warn_of(record, depth=4)
     return posterior
@@ -242,6 +248,22 @@ def _found(task: _Task, engine: Engine | None, rng: np.random.Generator) -> tupl
     if engine is None or isinstance(engine, Auto):
         return _choose(task, engine or Auto(), rng)
     return task.find(engine), (), None
+
+
+def _adapted(
+    task: _Task, prior: Prior, found: Found, engine: Engine | None, rng: np.random.Generator
+) -> tuple[Found, PriorRecord | None]:
+    """The same under the prior that the data choose, by the engine that was found good."""
+    tails = prior.tails(task.field)
+    if tails is None and not prior.learned(task.field):
+        return found, None
+    chosen = found.objective.engine if isinstance(task.method, str) else engine
+
+    def solve(precision: FloatArray, location: FloatArray, start: FloatArray) -> Found:
+        objective = replace(task.objective, precision=precision, location=location, tails=tails)
+        return _found(replace(task, objective=objective, start=start), chosen, rng)[0]
+
+    return adapted(prior, task.field, found, solve)
 
 
 def _choose(task: _Task, auto: Auto, rng: np.random.Generator) -> tuple[Found, tuple[str, ...], Check | None]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from bayesfield.learning import FieldObjective, Objective, Optimum, pseudo_moments
 from bayesfield.learning.precision import DensePrecision, Precision
-from bayesfield.model import Parametrised
+from bayesfield.model import Normal, Parametrised, Prior
 from bayesfield.posterior.correction import CorrectionRecord
 from bayesfield.posterior.laplace import FitRecord, reason_for_refusal
 from bayesfield.posterior.modes import Starts
@@ -89,6 +89,13 @@ def fit_record(
         correction=replace(corrected.record, skewness=leaning),
         seconds=seconds,
     )
+
+
+def resolved(prior: Prior, objective: Objective) -> Prior:
+    """The prior with the variances that the data chose."""
+    if objective.tails is not None or objective.precision.ndim == 2:
+        return prior
+    return Normal(variance=1.0 / objective.precision, mean=objective.location)
 
 
 def warn_of(record: FitRecord, depth: int = 3) -> None:

@@ -11,12 +11,13 @@ from scipy import stats
 from bayesfield.inference import Engine, Sampled, as_engine
 from bayesfield.learning import FieldObjective, Iteration, Objective, enough_chains
 from bayesfield.learning.precision import DensePrecision, Precision
-from bayesfield.model import Parametrised, RandomField
+from bayesfield.model import Parametrised, Prior, RandomField
 from bayesfield.posterior.check import Check, check_fit
 from bayesfield.posterior.correction import CorrectionRecord
 from bayesfield.posterior.evidence import LogEvidence, Peak, log_evidence
 from bayesfield.posterior.imputation import Imputation, impute
 from bayesfield.posterior.modes import Starts
+from bayesfield.posterior.relevance import PriorRecord
 from bayesfield.posterior.skewness import lean, probability_below
 from bayesfield.response.base import require_dense
 from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput, Status
@@ -39,7 +40,8 @@ class FitRecord:
     posterior standard deviations; after a learner, how far the responding engine's own optimum is.
     log_likelihood: Σ log p(x_n|λ_MP) by the engine, NaN where there was none. form: of the precision.
     choice: why this engine, step by step, where ``fit`` chose it; check: the check that it made then. starts: how the
-    searches ended (posterior.starts), where there were several.
+    searches ended (posterior.starts), where there were several. prior: what the data chose (posterior.relevance), where
+    they did.
     """
 
     engine: str
@@ -58,6 +60,7 @@ class FitRecord:
     choice: tuple[str, ...] = ()
     check: Check | None = None
     starts: Starts | None = None
+    prior: PriorRecord | None = None
 
     def __str__(self) -> str:
         known = self.log_likelihood
@@ -71,6 +74,7 @@ class FitRecord:
                 f"inference   {self.inference}",
                 f"optimum     {self.status}",
                 *([f"starts      {self.starts}"] if self.starts is not None else []),
+                *([f"prior       {self.prior}"] if self.prior is not None else []),
                 f"correction  {self.correction}",
                 f"cases       {self.n_cases}" + (f", log-likelihood {known:.6g}" if np.isfinite(known) else ""),
                 self._ending(),
@@ -93,7 +97,7 @@ class Posterior:
     draws and intervals have it, by shifted log-normal marginals with the Gaussian's rank correlations. field: what the
     parameters belong to. record: how it was found. form: P as an object that solves, draws and tells widths
     (learning.precision). objective: what was minimised, for ``check`` and ``evidence``. plain: P at the mode, where it
-    is the posterior's own and not a learner's.
+    is the posterior's own and not a learner's. prior: that of the parameters; where the data chose it, what they chose.
     """
 
     def __init__(
@@ -106,10 +110,12 @@ class Posterior:
         objective: Objective | None = None,
         skewness: FloatArray | None = None,
         plain: Precision | None = None,
+        prior: Prior | None = None,
     ) -> None:
         self.field = field
         self.objective = objective
         self.plain = plain
+        self.prior = prior
         self.mean = mean
         self.mode = mean if mode is None else mode
         self.record = record

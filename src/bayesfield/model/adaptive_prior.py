@@ -1,0 +1,103 @@
+"""Priors that take their shape from the data: relevance determination, and heavy tails."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bayesfield.model.prior import Normal, Parametrised, Prior, Shared, shared_by
+from bayesfield.types import BoolArray, FloatArray, InvalidInput
+
+
+@dataclass(frozen=True, eq=False)
+class ARD(Prior):
+    """Automatic relevance determination: every group of parameters has a variance of its own, chosen by the evidence.
+
+    Groups that the data do not ask for are dropped: their parameters end at zero.
+    groups: None for every parameter by itself; "inputs" for a CRF, the weights of an input for all labels; "groups" for
+    the field's own; or a name for each parameter, as a sequence or a mapping from its name (None leaves it as it is).
+    threshold: the Bayes factor, for a group's best variance against none, below which it is dropped. Of pure noise a
+    share 0.03 has one above 3. variance: where the search begins, and of the parameters in no group.
+    """
+
+    groups: str | Sequence[Hashable] | Mapping[str, Hashable] | None = None
+    threshold: float = 3.0
+    variance: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.variance) and self.variance > 0.0):
+            raise InvalidInput(f"ARD begins at a variance that is finite and above zero; got {self.variance!r}")
+        if not self.threshold >= 1.0:
+            raise InvalidInput(f"threshold is a Bayes factor, 1 or more; got {self.threshold!r}")
+
+    def location(self, field: Parametrised) -> FloatArray:
+        return np.zeros(field.n_parameters)
+
+    def precision(self, field: Parametrised) -> FloatArray:
+        return np.full(field.n_parameters, 1.0 / self.variance)
+
+    def learned(self, field: Parametrised) -> tuple[Shared, ...]:
+        return shared_by(self._labels(field))
+
+    def _labels(self, field: Parametrised) -> Sequence[Hashable]:
+        """The group of every parameter; None for those in none."""
+        names = field.parameter_names
+        if self.groups is None:
+            return names
+        if isinstance(self.groups, str):
+            found = getattr(field, {"groups": "groups", "inputs": "input_of"}.get(self.groups, ""), None)
+            if found is None:
+                raise InvalidInput(
+                    f'groups is "inputs" (of a CRF), "groups", or a name for each parameter; got {self.groups!r}'
+                )
+            return list(found)
+        if isinstance(self.groups, Mapping):
+            missing = [name for name in names if name not in self.groups]
+            if missing:
+                raise InvalidInput(
+                    f"groups must cover all {len(names)} parameters; {len(missing)} are left out, the first "
+                    f"{missing[0]!r} (give None to those that keep the prior variance)"
+                )
+            return [self.groups[name] for name in names]
+        if len(self.groups) != len(names):
+            raise InvalidInput(f"groups must cover all {len(names)} parameters; got {len(self.groups)} names")
+        return self.groups
+
+
+@dataclass(frozen=True, eq=False)
+class Cauchy(Prior):
+    """λ ~ Cauchy(0, scale), independently: bgms's prior of couplings. Near its peak a Gaussian, but large effects stay.
+
+    As a scale mixture, N(0, τ) with τ ~ inverse-gamma(½, scale²/2): the fit expands its logarithm about the mode.
+    groups: of the field, such as ("edges",), that have it; by default all. others: the prior of the rest.
+    """
+
+    scale: float = 2.5
+    groups: Sequence[str] | None = None
+    others: Normal = field(default_factory=lambda: Normal(variance=1.0))
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.scale) and self.scale > 0.0):
+            raise InvalidInput(f"the scale of a Cauchy prior is finite and above zero; got {self.scale!r}")
+        if self.others.covariance is not None:
+            raise InvalidInput("beside a Cauchy prior the others are independent: give them a variance")
+
+    def location(self, model: Parametrised) -> FloatArray:
+        return np.where(self._heavy(model), 0.0, self.others.location(model))
+
+    def precision(self, model: Parametrised) -> FloatArray:
+        """For the heavy ones the curvature at zero."""
+        return np.where(self._heavy(model), 2.0 / self.scale**2, self.others.precision(model))
+
+    def tails(self, model: Parametrised) -> FloatArray | None:
+        return np.where(self._heavy(model), self.scale, np.inf)
+
+    def _heavy(self, model: Parametrised) -> BoolArray:
+        own = np.array(list(model.groups), dtype=object)
+        if self.groups is None:
+            return np.ones(len(own), dtype=bool)
+        strange = set(self.groups) - set(own)
+        if strange:
+            raise InvalidInput(f"the field's groups are {sorted(set(own))}; the prior names {sorted(strange)}")
+        result: BoolArray = np.isin(own, list(self.groups))
+        return result
