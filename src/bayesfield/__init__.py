@@ -49,6 +49,8 @@ from bayesfield.model.graphs import as_graphs
 from bayesfield.posterior import Check, FitRecord, Imputation, Posterior, fit
 from bayesfield.posterior.conditional import fit_graphs, fit_sequences
 from bayesfield.posterior.cross_validation import VarianceChoice, cross_validated_variance
+from bayesfield.posterior.evidence import LogEvidence
+from bayesfield.posterior.structure import BernoulliEdges, BetaBinomialEdges, StructurePosterior, search_structure
 from bayesfield.prediction import (
     Labelling,
     Prediction,
@@ -83,6 +85,8 @@ __all__ = [
     "BayesfieldError",
     "BayesianCRF",
     "Beliefs",
+    "BernoulliEdges",
+    "BetaBinomialEdges",
     "Bethe",
     "Cauchy",
     "Check",
@@ -103,6 +107,7 @@ __all__ = [
     "Kikuchi",
     "Labelling",
     "Langevin",
+    "LogEvidence",
     "MaxMargin",
     "Metropolis",
     "Normal",
@@ -114,6 +119,7 @@ __all__ = [
     "Sampled",
     "Sampler",
     "Status",
+    "StructurePosterior",
     "TooLarge",
     "Variable",
     "VarianceChoice",
@@ -145,6 +151,7 @@ __all__ = [
     "sample",
     "sample_posterior",
     "sample_sequences",
+    "search_structure",
     "to_arviz",
 ]
 

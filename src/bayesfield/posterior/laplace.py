@@ -14,13 +14,22 @@ from bayesfield.learning.precision import DensePrecision, Precision
 from bayesfield.model import Parametrised, Prior, RandomField
 from bayesfield.posterior.check import Check, check_fit
 from bayesfield.posterior.correction import CorrectionRecord
+from bayesfield.posterior.edges import (
+    Signs,
+    edge_table,
+    edges_of,
+    log_density_at_zero,
+    log_prior_at_zero,
+    sure_signs,
+    widest_at_once,
+)
 from bayesfield.posterior.evidence import LogEvidence, Peak, log_evidence
 from bayesfield.posterior.imputation import Imputation, impute
 from bayesfield.posterior.modes import Starts
 from bayesfield.posterior.relevance import PriorRecord
-from bayesfield.posterior.skewness import lean, probability_below
+from bayesfield.posterior.skewness import lean, log_density, probability_below
 from bayesfield.response.base import require_dense
-from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput, Status
+from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Status
 
 SAMPLED_NEWTON = "sampled newton"
 _FORMS = {  # what a form leaves out, where it leaves anything out
@@ -28,6 +37,7 @@ _FORMS = {  # what a form leaves out, where it leaves anything out
     "matrix-free": "matrix-free: widths are probed, with an error (posterior.form.sd_error)",
 }
 _WITHOUT_DATA = "this posterior came without its data, so there is nothing to hold it against"
+_JOINT_DRAWS = 4000
 LEARNERS = ("pseudo_likelihood", "cd", "pcd", "iterative_scaling", "pseudo_moments")
 
 
@@ -186,6 +196,40 @@ class Posterior:
         """log p(D) in nats; ``evidence()`` also tells its error."""
         return self.evidence().value
 
+    def edges(self, probability: float = 0.5) -> pd.DataFrame:
+        """A row for each edge of the field: is it there? In the model that has all others (posterior.edges).
+
+        log_bayes_factor: for the edge against none, by Savage and Dickey; inclusion: its probability, when it had the
+        given one before the data; mean, sd and p_positive of an edge's parameter, where it has one; at_10 and at_3:
+        "included", "inconclusive" or "excluded" at these Bayes factors. ``bf.search_structure`` averages over the
+        presence of the other edges.
+        """
+        if not 0.0 < probability < 1.0:
+            raise InvalidInput(f"the prior probability of an edge lies between 0 and 1; got {probability}")
+        found, before = edges_of(self.field), log_prior_at_zero(self.objective)
+        own = [edge.parameters for edge in found]
+        factor = np.array([before[k].sum() - self._log_density_at_zero(k) for k in own])
+        columns: dict[str, FloatArray] = {"log_bayes_factor": factor}
+        if all(len(k) == 1 for k in own):
+            one = np.concatenate(own)
+            positive = 1.0 - probability_below(-self.mean / self.sd, self.skewness)
+            columns |= {"mean": self.mean[one], "sd": self.sd[one], "p_positive": positive[one]}
+        return edge_table(self.field, found, columns, probability / (1.0 - probability))
+
+    def _log_density_at_zero(self, parameters: IntArray) -> float:
+        """log p(λ_k = 0|D) of some parameters together; of a single one with its skewness."""
+        if len(parameters) == 1:
+            k = int(parameters[0])
+            at = np.array([-self.mean[k] / self.sd[k]])
+            return float(log_density(at, self.skewness[parameters])[0] - np.log(self.sd[k]))
+        unit = np.zeros((len(self.mean), len(parameters)))
+        unit[parameters, np.arange(len(parameters))] = 1.0
+        return log_density_at_zero(self.mean[parameters], self.form.solve(unit)[parameters])
+
+    def sure_signs(self, level: float = 0.95, draws: int = 4000, rng: np.random.Generator | int | None = 0) -> Signs:
+        """As many parameters as possible whose signs, all at once, are right with probability ``level``."""
+        return sure_signs(self.field.parameter_names, self.sample(draws, rng), level)
+
     def impute(
         self,
         X: Any,
@@ -209,11 +253,17 @@ class Posterior:
         points = self.sample(draws, generator)
         return impute(self.field, points, X, completions, as_engine(engine), generator)
 
-    def summary(self, level: float = 0.95) -> pd.DataFrame:
-        """A row for each parameter: mean, sd, the central interval of that level, and P(λ > 0)."""
+    def summary(self, level: float = 0.95, joint: bool = False) -> pd.DataFrame:
+        """A row for each parameter: mean, sd, the central interval of that level, and P(λ > 0).
+
+        joint: intervals so wide that all of them hold at once with that probability.
+        """
         if not 0.0 < level < 1.0:
             raise InvalidInput(f"level lies between 0 and 1; got {level}")
         z = stats.norm.ppf(0.5 + level / 2)
+        if joint:
+            noise = np.random.default_rng(0).standard_normal((len(self.mean), _JOINT_DRAWS))
+            z = widest_at_once(self.form.draws(noise).T / self.sd, level)
         return pd.DataFrame(
             {
                 "mean": self.mean,

@@ -73,6 +73,19 @@ def probability_below(x: FloatArray, skewness: FloatArray) -> FloatArray:
     return result
 
 
+def log_density(x: FloatArray, skewness: FloatArray) -> FloatArray:
+    """log density of the marginals at x, in units of sd from the mean, (F,); beyond the end of one, the Gaussian's."""
+    sign, s, w = _shape(skewness)
+    scale = np.sqrt(w * np.maximum(w - 1.0, 0.0))
+    inside = sign * x * scale + np.sqrt(w)
+    leaning = (s > 0.0) & (inside > 0.0)
+    room, width = np.where(leaning, inside, 1.0), np.where(leaning, s, 1.0)
+    z = np.where(leaning, sign * np.log(room) / width, x)
+    steep = np.where(leaning, np.log(np.where(leaning, scale, 1.0)) - np.log(width) - np.log(room), 0.0)  # dz/dx
+    result: FloatArray = steep - 0.5 * (z**2 + np.log(2.0 * np.pi))
+    return result
+
+
 def _shape(skewness: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Sign, s and w: w solves γ² = (w + 2)²(w − 1)."""
     size = np.abs(skewness)

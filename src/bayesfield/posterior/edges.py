@@ -1,0 +1,108 @@
+"""Is this edge there? Savage-Dickey Bayes factors of a posterior's edges, and statements about many at once.
+
+In the model that has all edges, the Bayes factor for an edge against none is the prior's density at zero over the
+posterior's, of the edge's parameters: log BF = log p(0) − log p(0|D).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import linalg, special
+
+from bayesfield.learning import Objective
+from bayesfield.model import Parametrised, RandomField
+from bayesfield.types import FloatArray, IntArray, InvalidInput
+
+VERDICTS = ("excluded", "inconclusive", "included")
+
+
+class Edge(NamedTuple):
+    """Two variables that share factors of their own, and the parameters of these."""
+
+    first: int
+    second: int
+    parameters: IntArray
+
+
+class Signs(NamedTuple):
+    """Parameters whose signs are all right at once with at least the wanted probability."""
+
+    names: list[str]
+    signs: list[int]
+    probability: float
+
+
+def edges_of(field: Parametrised) -> list[Edge]:
+    """The pairs of variables with factors over just these two, in order, each with its parameters."""
+    if not isinstance(field, RandomField):
+        raise InvalidInput(f"edges are those of a bf.RandomField; got {field!r}")
+    found: dict[tuple[int, int], set[int]] = {}
+    for block in field.blocks:
+        if block.scopes.shape[1] == 2:
+            for (i, j), own in zip(block.scopes.tolist(), block.parameters.tolist(), strict=True):
+                found.setdefault((i, j), set()).update(own)
+    kept = {pair: own for pair, own in found.items() if own}
+    if not kept:
+        raise InvalidInput("this field has no factor over two variables with a parameter: no edge to judge")
+    return [Edge(i, j, np.array(sorted(own), dtype=np.int64)) for (i, j), own in sorted(kept.items())]
+
+
+def log_prior_at_zero(objective: Objective | None) -> FloatArray:
+    """(F,) log density at zero of every parameter's own prior."""
+    if objective is None:
+        raise InvalidInput("this posterior came without its data and prior: there is nothing to compare with")
+    if objective.precision.ndim == 2:
+        raise InvalidInput("edges are judged one by one under a prior of independent parameters; this has a covariance")
+    gaussian = 0.5 * (np.log(objective.precision / (2.0 * np.pi)) - objective.precision * objective.location**2)
+    if objective.tails is None:
+        return gaussian
+    result: FloatArray = np.where(np.isfinite(objective.tails), -np.log(np.pi * objective.tails), gaussian)
+    return result
+
+
+def log_density_at_zero(mean: FloatArray, covariance: FloatArray) -> float:
+    """log N(0; mean, covariance)."""
+    factor = linalg.cho_factor(covariance, lower=True)
+    volume = 2.0 * float(np.log(np.diag(factor[0])).sum())
+    return -0.5 * (volume + float(mean @ linalg.cho_solve(factor, mean)) + len(mean) * float(np.log(2.0 * np.pi)))
+
+
+def edge_table(field: Parametrised, edges: Sequence[Edge], columns: dict[str, FloatArray], odds: float) -> pd.DataFrame:
+    """Edges with what is known of each. columns must have log_bayes_factor; odds: prior odds of an edge."""
+    names = field.names if isinstance(field, RandomField) else []
+    table = pd.DataFrame(
+        {"first": [names[e.first] for e in edges], "second": [names[e.second] for e in edges]} | columns
+    )
+    log_factor = table["log_bayes_factor"].to_numpy(dtype=np.float64)
+    if "inclusion" not in table:
+        table["inclusion"] = special.expit(log_factor + np.log(odds))
+    for threshold in (10, 3):
+        table[f"at_{threshold}"] = verdicts(log_factor, threshold)
+    return table
+
+
+def verdicts(log_bayes_factor: FloatArray, threshold: float) -> list[str]:
+    """ "included" where the Bayes factor is above a threshold, "excluded" where it is below its inverse."""
+    side = (log_bayes_factor >= np.log(threshold)).astype(int) - (log_bayes_factor <= -np.log(threshold)).astype(int)
+    return [VERDICTS[s + 1] for s in side]
+
+
+def sure_signs(names: Sequence[str], draws: FloatArray, level: float) -> Signs:
+    """The largest set, most certain first, whose signs all hold at once in a share ``level`` of the draws, (S, F)."""
+    if not 0.0 < level < 1.0:
+        raise InvalidInput(f"level lies between 0 and 1; got {level}")
+    positive = (draws > 0.0).mean(axis=0)
+    order = np.argsort(-np.abs(positive - 0.5), kind="stable")
+    right = (draws > 0.0) == (positive >= 0.5)
+    together = np.logical_and.accumulate(right[:, order], axis=1).mean(axis=0)
+    count = int((together >= level).sum())
+    kept = order[:count]
+    signs = np.where(positive[kept] >= 0.5, 1, -1).tolist()
+    return Signs([names[k] for k in kept], signs, float(together[count - 1]) if count else 1.0)
+
+
+def widest_at_once(draws: FloatArray, level: float) -> float:
+    """c such that all parameters lie within mean ± c sd at once with probability level, from standardised draws."""
+    return float(np.quantile(np.abs(draws).max(axis=1, initial=0.0), level))
