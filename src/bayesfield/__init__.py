@@ -47,6 +47,7 @@ from bayesfield.model import (
 from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.model.graphs import as_graphs
 from bayesfield.posterior import Check, FitRecord, Imputation, Posterior, fit
+from bayesfield.posterior.compare import GroupComparison, compare, compare_groups
 from bayesfield.posterior.conditional import fit_graphs, fit_sequences
 from bayesfield.posterior.cross_validation import VarianceChoice, cross_validated_variance
 from bayesfield.posterior.evidence import LogEvidence
@@ -100,6 +101,7 @@ __all__ = [
     "Factor",
     "FitRecord",
     "FitWarning",
+    "GroupComparison",
     "Imputation",
     "IndefiniteCurvature",
     "InvalidInput",
@@ -128,6 +130,8 @@ __all__ = [
     "average_over",
     "boltzmann",
     "chain",
+    "compare",
+    "compare_groups",
     "covariance",
     "cross_validated_variance",
     "fit",

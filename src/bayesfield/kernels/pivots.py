@@ -44,16 +44,16 @@ def pivot(M: FloatArray, k: int, inside: bool) -> None:
     size = len(M)
     d = 1.0 / M[k, k]
     sign = 1.0 if inside else -1.0
+    row = M[k].copy()
+    row[k] = 0.0
     for i in range(size):
-        if i != k:
-            share = M[i, k] * d
+        share = row[i] * d
+        if share != 0.0:
             for j in range(size):
-                if j != k:
-                    M[i, j] -= share * M[k, j]
+                M[i, j] -= share * row[j]
     for i in range(size):
         if i != k:
-            M[i, k] *= sign * d
-            M[k, i] = M[i, k]
+            M[i, k] = M[k, i] = sign * d * row[i]
     M[k, k] = -d
 
 

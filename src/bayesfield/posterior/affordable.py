@@ -33,7 +33,7 @@ def correction_kind(objective: FieldObjective, curved: FieldObjective, wanted: s
         if holes * _STEPS * _DRAWS > _AFFORDABLE:
             return "mean", f"the variational one would take about {holes * _STEPS * _DRAWS:.0f} s for the holes alone"
         return ("variational", "") if size <= _SAMPLED else ("mean", "too many parameters for more")
-    once, bent = _seconds(objective.engine, objective)
+    once, bent = seconds(objective.engine, objective)
     draws, bends = min(4 * size, _DRAWS), min(4 * size, _BENDS)
     if objective.form != "dense":
         draws, bends, bent = 128, 8, 100 * bent
@@ -46,7 +46,7 @@ def correction_kind(objective: FieldObjective, curved: FieldObjective, wanted: s
     return "none", f"a shift of the mean would take about {shifted:.0f} s"
 
 
-def _seconds(engine: Engine, objective: FieldObjective) -> tuple[float, float]:
+def seconds(engine: Engine, objective: FieldObjective) -> tuple[float, float]:
     """About how long one inference and one covariance take."""
     each = np.array([_seconds_on(graph, engine, len(objective.statistic)) for graph in objective.graphs])
     once, bent = each.sum(axis=0)

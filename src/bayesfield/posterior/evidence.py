@@ -17,10 +17,12 @@ from bayesfield.inference import Sampled
 from bayesfield.inference.thermodynamic import log_partition
 from bayesfield.learning import FieldObjective, Objective, Point
 from bayesfield.learning.precision import Precision
+from bayesfield.posterior.affordable import seconds
 from bayesfield.types import FloatArray, InvalidInput
 
 _GOAL = 0.03  # nats: error at which no more draws are made
 _FIRST, _MOST = 256, 4096  # pairs of draws
+_AFFORDABLE = 10.0  # seconds, more or less
 _EVEN = 40.0  # pairs that an uneven sample must be worth
 _ENDURED = 0.01  # share of draws without an answer
 _SAMPLED_GOAL = 0.2  # nats: of the log-likelihood, by thermodynamic integration
@@ -77,7 +79,7 @@ def log_evidence(peak: Peak, draws: int | None = None, rng: np.random.Generator 
         more = _log_weights(peak, wanted - len(weights), generator)
         weights = np.concatenate([weights, more])
         value, error, effective = _averaged(weights)
-        if draws is not None or error < _GOAL or len(weights) >= _MOST:
+        if draws is not None or error < _GOAL or 2 * len(weights) > _most_pairs(peak.objective):
             break
         wanted = 2 * len(weights)
     failed = float(np.mean(weights == -np.inf))
@@ -89,6 +91,14 @@ def log_evidence(peak: Peak, draws: int | None = None, rng: np.random.Generator 
         )
         return LogEvidence(laplace, 0.0, laplace, "laplace", effective, reason)
     return LogEvidence(value, error, laplace, "importance", effective)
+
+
+def _most_pairs(objective: Objective) -> int:
+    """As many as take some ten seconds, but no fewer than the first."""
+    if not isinstance(objective, FieldObjective):
+        return _MOST
+    once, _ = seconds(objective.engine, objective)
+    return max(_FIRST, min(_MOST, int(0.5 * _AFFORDABLE / once)))
 
 
 def _laplace(peak: Peak) -> tuple[float, float]:

@@ -112,7 +112,7 @@ def search_structure(
     posterior: Posterior,
     graph_prior: GraphPrior | None = None,
     *,
-    sweeps: int = 2000,
+    sweeps: int = 1000,
     chains: int = 4,
     check: int = 0,
     rng: np.random.Generator | int | None = 0,
