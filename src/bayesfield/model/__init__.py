@@ -3,7 +3,9 @@
 from bayesfield.model.builders import chain, grid, grid_edges, pairwise, potts
 from bayesfield.model.field import Factor, FactorBlock, RandomField, Variable
 from bayesfield.model.hidden import boltzmann, hidden_potts, mixture, restricted_boltzmann
+from bayesfield.model.ordinal import ordinal
 from bayesfield.model.prior import Normal, Parametrised
+from bayesfield.model.scales import recoding
 
 __all__ = [
     "Factor",
@@ -18,7 +20,9 @@ __all__ = [
     "grid_edges",
     "hidden_potts",
     "mixture",
+    "ordinal",
     "pairwise",
     "potts",
+    "recoding",
     "restricted_boltzmann",
 ]
