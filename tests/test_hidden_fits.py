@@ -265,7 +265,7 @@ def test_all_states_of_a_parity_agree_with_complete_data():
 def test_far_from_a_gaussian_is_said():
     """Couplings so weak that equivalent modes overlap: no correction holds there, and the record says what does."""
     field, rng = bf.restricted_boltzmann(3, 1, (-1, 1)), np.random.default_rng(0)
-    X = bf.sample(field, 0.3 * rng.normal(size=field.n_parameters), 60, rng)[:, :3]
+    X = bf.sample(field, 0.5 * rng.normal(size=field.n_parameters), 500, rng)[:, :3]
     posterior = bf.fit(field, X, PRIOR, bf.Exact())
     assert posterior.record.correction.kind == "none"
     assert "bf.sample_posterior is right here" in str(posterior.record)

@@ -40,13 +40,15 @@ from bayesfield.model import (
     grid_edges,
     hidden_potts,
     mixture,
+    ordinal,
     pairwise,
     potts,
+    recoding,
     restricted_boltzmann,
 )
 from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.model.graphs import as_graphs
-from bayesfield.posterior import Check, FitRecord, Imputation, Posterior, fit
+from bayesfield.posterior import Check, FitRecord, Imputation, Posterior, fit, recoded
 from bayesfield.posterior.compare import GroupComparison, compare, compare_groups
 from bayesfield.posterior.conditional import fit_graphs, fit_sequences
 from bayesfield.posterior.cross_validation import VarianceChoice, cross_validated_variance
@@ -146,11 +148,14 @@ __all__ = [
     "mixture",
     "most_probable",
     "n_best_sequences",
+    "ordinal",
     "pairwise",
     "potts",
     "predict_graphs",
     "predict_sequences",
     "preview",
+    "recoded",
+    "recoding",
     "restricted_boltzmann",
     "sample",
     "sample_posterior",

@@ -4,7 +4,9 @@ from bayesfield.model.adaptive_prior import ARD, Cauchy
 from bayesfield.model.builders import chain, grid, grid_edges, pairwise, potts
 from bayesfield.model.field import Factor, FactorBlock, RandomField, Variable
 from bayesfield.model.hidden import boltzmann, hidden_potts, mixture, restricted_boltzmann
+from bayesfield.model.ordinal import ordinal
 from bayesfield.model.prior import Normal, Parametrised, Prior
+from bayesfield.model.scales import recoding
 
 __all__ = [
     "ARD",
@@ -22,7 +24,9 @@ __all__ = [
     "grid_edges",
     "hidden_potts",
     "mixture",
+    "ordinal",
     "pairwise",
     "potts",
+    "recoding",
     "restricted_boltzmann",
 ]

@@ -27,11 +27,11 @@ def pairwise(
     """
     labels = as_states(states, "the field")
     values = state_values(labels)
-    pairs = _edge_array(n, edges)
+    pairs = edge_array(n, edges)
     return _two_blocks(
         labels,
         pairs,
-        _names(names, n),
+        variable_names(names, n),
         tied,
         values[None, :],
         np.multiply.outer(values, values)[None],
@@ -79,7 +79,9 @@ def potts(
         edge_marks = tuple(f"={s}&={t}" for s in labels[1:] for t in labels[1:])
     else:
         raise InvalidInput(f'interaction is "equal" or "table"; got {interaction!r}')
-    return _two_blocks(labels, _edge_array(n, edges), _names(names, n), tied, nodes, couplings, node_marks, edge_marks)
+    return _two_blocks(
+        labels, edge_array(n, edges), variable_names(names, n), tied, nodes, couplings, node_marks, edge_marks
+    )
 
 
 def grid_edges(rows: int, columns: int) -> IntArray:
@@ -145,7 +147,7 @@ def _two_blocks(
     )
 
 
-def _edge_array(n: int, edges: Edges) -> IntArray:
+def edge_array(n: int, edges: Edges) -> IntArray:
     """Edges as a sorted (E, 2) array of distinct pairs i < j."""
     if not isinstance(n, int | np.integer) or n < 0:
         raise InvalidInput(f"a field needs a whole number n ≥ 0 of variables; got {n!r}")
@@ -169,7 +171,8 @@ def _edge_array(n: int, edges: Edges) -> IntArray:
     return np.stack([keys // n, keys % n], axis=1)
 
 
-def _names(names: Sequence[str] | None, n: int) -> Sequence[str]:
+def variable_names(names: Sequence[str] | None, n: int) -> Sequence[str]:
+    """The user's names, one for each variable, or x0, x1, …"""
     if names is None:
         return _LazyNames(n, lambda i: f"x{i}")
     if len(names) != n:

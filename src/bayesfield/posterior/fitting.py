@@ -12,7 +12,6 @@ from bayesfield.learning import (
     HiddenObjective,
     Iteration,
     Optimum,
-    Point,
     enough_chains,
     lbfgs,
     mrf_objective,
@@ -41,17 +40,16 @@ from bayesfield.posterior.laplace import SAMPLED_NEWTON, Posterior
 from bayesfield.posterior.methods import Learner, as_method, learn, uncorrected
 from bayesfield.posterior.modes import Starts
 from bayesfield.posterior.relevance import PriorRecord, adapted
-from bayesfield.posterior.skewness import MOST, marginal_skewness, sampled_skewness
+from bayesfield.posterior.skewness import field_skewness, sampled_features
 from bayesfield.posterior.starts import begin, best_of, stochastic_em
 from bayesfield.posterior.variational import sampled_variational, variational
-from bayesfield.response import ContrastResponse
 from bayesfield.response.base import require_dense
 from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput
 
 __all__ = ["Iteration", "fit"]
 
 Correction = Literal["none", "mean", "variational", "auto"]
-_LEANING = 3.0  # skewness of a marginal, at most, where the second order is believed
+_LEANING = 3.0  # skewness of a marginal beyond which modes of hidden variables are taken to overlap
 _FAR = 1.0  # posterior sd: largest shift of a mean that is believed to second order
 ROUGH = 1e-3  # tolerance of a search from several starts
 Form = Literal["auto", "dense", "sparse", "matrix-free"]
@@ -326,28 +324,10 @@ def _method(objective: FieldObjective, method: str | Learner) -> str:
     return "lbfgs" if work > DEAR else "newton"
 
 
-def _skewness(found: Found, mean: FloatArray, precision: Precision) -> FloatArray | None:
-    """Of every marginal, at the corrected mean; not for very many parameters."""
-    objective = found.objective
-    if len(mean) > MOST or not len(mean):
-        return None
-    if isinstance(objective.engine, Sampled):
-        return sampled_skewness(_sampled_features(objective, objective.at(mean)), objective, mean, precision)
-    return marginal_skewness(objective, mean, precision)
-
-
-def _sampled_features(objective: FieldObjective, point: Point) -> FloatArray:
-    """f − E[f] of the sampled states of the free phase."""
-    response = objective.response(point)
-    free = response.free if isinstance(response, ContrastResponse) else response
-    result: FloatArray = free.features  # type: ignore[attr-defined]
-    return result
-
-
 def _corrected(found: Found, kind: str, reason: str, rng: np.random.Generator) -> Corrected:
     """The corrected posterior, with the skewness of its marginals."""
     mean, precision, record = _correct(found, kind, rng)
-    skewness = _skewness(found, mean, precision) if record.kind != "none" else None
+    skewness = field_skewness(found.objective, mean, precision) if record.kind != "none" else None
     return Corrected(mean, precision, replace(record, reason=reason), skewness)
 
 
@@ -355,7 +335,8 @@ def _second_order(found: Found, unsettled: str, rng: np.random.Generator) -> Cor
     """What auto takes where the steps of a correction do not settle: the mean's shift, where that can be believed."""
     shifted = _corrected(found, "mean", f"the {unsettled} one did not come to rest", rng)
     leaning = 0.0 if shifted.skewness is None else float(np.abs(shifted.skewness).max(initial=0.0))
-    if shifted.record.shift[1] <= _FAR and leaning <= _LEANING:
+    overlapping = isinstance(found.objective, HiddenObjective) and leaning > _LEANING
+    if shifted.record.shift[1] <= _FAR and not overlapping:
         return shifted
     return _corrected(
         found, "none", "far from a Gaussian: no correction came to rest; bf.sample_posterior is right here", rng
@@ -370,7 +351,7 @@ def _correct(found: Found, kind: str, rng: np.random.Generator) -> tuple[FloatAr
     if isinstance(objective.engine, Sampled):
         if kind == "variational":
             return sampled_variational(objective, mode, precision, rng)
-        features = _sampled_features(objective, found.optimum.point)
+        features = sampled_features(objective, found.optimum.point)
         of_data: FloatArray | float = 0.0
         if isinstance(objective, HiddenObjective):
             of_data = bends(lambda here: objective.weight * objective.statistic_at(here), mode, precision, rng).total

@@ -11,9 +11,11 @@ w = e^{s²} and γ = (w + 2)√(w − 1); its mirror image for γ < 0.
 import numpy as np
 from scipy import special
 
-from bayesfield.learning import FieldObjective, HiddenObjective, Objective
+from bayesfield.inference import Sampled
+from bayesfield.learning import FieldObjective, HiddenObjective, Objective, Point
 from bayesfield.learning.precision import Precision
 from bayesfield.posterior.correction import Slope
+from bayesfield.response import ContrastResponse
 from bayesfield.types import FloatArray
 
 _STEP = 0.5  # of the differences, in posterior sd: wide enough to average over what is not cubic
@@ -21,30 +23,66 @@ _SYMMETRIC = 1e-4  # skewness below which a marginal is Gaussian
 MOST = 1000  # parameters for which it is found
 
 
-def marginal_skewness(objective: Objective, mean: FloatArray, precision: Precision) -> FloatArray:
-    """γ of every parameter, (F,), from differences of the gradient; 0 where the engine gives no answer."""
-    return -_third(objective.slope, mean, precision)
+def field_skewness(
+    objective: FieldObjective, mean: FloatArray, precision: Precision, of: FloatArray | None = None
+) -> FloatArray | None:
+    """γ of every parameter of a field, or of the combinations ``of``; not for very many parameters."""
+    if len(mean) > MOST or not len(mean):
+        return None
+    if isinstance(objective.engine, Sampled):
+        return sampled_skewness(sampled_features(objective, objective.at(mean)), objective, mean, precision, of)
+    return marginal_skewness(objective, mean, precision, of)
+
+
+def sampled_features(objective: FieldObjective, point: Point) -> FloatArray:
+    """f − E[f] of the sampled states of the free phase."""
+    response = objective.response(point)
+    free = response.free if isinstance(response, ContrastResponse) else response
+    result: FloatArray = free.features  # type: ignore[attr-defined]
+    return result
+
+
+def marginal_skewness(
+    objective: Objective, mean: FloatArray, precision: Precision, of: FloatArray | None = None
+) -> FloatArray:
+    """γ of every parameter, (F,), from differences of the gradient; 0 where the engine gives no answer.
+
+    of: instead of the parameters, the combinations Wλ, (D, F).
+    """
+    return -_third(objective.slope, mean, _directions(precision, of))
 
 
 def sampled_skewness(
-    features: FloatArray, objective: FieldObjective, mean: FloatArray, precision: Precision
+    features: FloatArray,
+    objective: FieldObjective,
+    mean: FloatArray,
+    precision: Precision,
+    of: FloatArray | None = None,
 ) -> FloatArray:
     """The same from samples of x. features: f − E[f], (samples, F)."""
-    along = precision.solve(np.eye(precision.size)) / precision.sd
-    total = np.zeros(precision.size)
+    along = _directions(precision, of)
+    total = np.zeros(along.shape[1])
     for part in np.array_split(features, max(1, len(features) // 4096)):
         total += ((part @ along) ** 3).sum(axis=0)
     free = objective.weight * total / max(len(features), 1)
     if isinstance(objective, HiddenObjective):  # the data's part is known without sampling
-        free -= _third(lambda here: objective.weight * objective.statistic_at(here), mean, precision)
+        free -= _third(lambda here: objective.weight * objective.statistic_at(here), mean, along)
     return -free
 
 
-def _third(slope: Slope, mean: FloatArray, precision: Precision) -> FloatArray:
-    """tᵀ ∂²g/∂t² for every parameter's own direction t, from differences of the slope g; 0 where there is none."""
-    along = precision.solve(np.eye(len(mean))) / precision.sd
+def _directions(precision: Precision, of: FloatArray | None) -> FloatArray:
+    """(F, D): t = P⁻¹w / √(wᵀP⁻¹w) for every row w of W, by default the identity."""
+    if of is None:
+        return precision.solve(np.eye(precision.size)) / precision.sd
+    along = precision.solve(of.T)
+    result: FloatArray = along / np.sqrt(np.einsum("df,fd->d", of, along))
+    return result
+
+
+def _third(slope: Slope, mean: FloatArray, along: FloatArray) -> FloatArray:
+    """tᵀ ∂²g/∂t² for every direction t, (D,), from differences of the slope g; 0 where there is none."""
     centre = slope(mean)
-    result = np.zeros(len(mean))
+    result = np.zeros(along.shape[1])
     if centre is None:
         return result
     for i, t in enumerate(along.T):

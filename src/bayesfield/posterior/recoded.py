@@ -1,0 +1,81 @@
+"""A posterior in the parameters of another field that has the same distributions: other scores, other features."""
+
+import numpy as np
+from scipy import linalg
+
+from bayesfield.graph import compiled
+from bayesfield.learning import FieldObjective, HiddenObjective, hidden_objective
+from bayesfield.learning.objective import observed_objective
+from bayesfield.learning.precision import DensePrecision
+from bayesfield.model import RandomField, recoding
+from bayesfield.posterior.laplace import Posterior
+from bayesfield.posterior.skewness import field_skewness
+from bayesfield.types import FloatArray, InvalidInput
+
+
+def recoded(posterior: Posterior, field: RandomField) -> Posterior:
+    """The posterior of Tλ, the parameters of ``field``, with T = bf.recoding(posterior.field, field).
+
+    Mean Tm, precision T⁻ᵀPT⁻¹; the prior goes over likewise. Nothing is fitted, and the record stays that of the fit.
+    """
+    old = posterior.field
+    if not isinstance(old, RandomField):
+        raise InvalidInput("recoded is for posteriors of fields; this one is of a conditional field")
+    known = posterior.objective
+    if known is not None and known.tails is not None:
+        raise InvalidInput("a Cauchy prior has no simple form on another scale; recode a posterior under bf.Normal")
+    T = recoding(old, field)
+    inverse = _inverse(T)
+    new = field.with_hidden(old.hidden)
+    return Posterior(
+        new,
+        T @ posterior.mean,
+        _congruent(posterior.precision, inverse),
+        posterior.record,
+        T @ posterior.mode,
+        _objective(known, new, T, inverse) if isinstance(known, FieldObjective) else None,
+        _skewness(posterior, T),
+        None if posterior.plain is None else DensePrecision(_congruent(posterior.plain.matrix(), inverse)),
+    )
+
+
+def _inverse(T: FloatArray) -> FloatArray:
+    rows, columns = T.shape
+    if rows != columns or np.linalg.matrix_rank(T) < rows:
+        raise InvalidInput(
+            f"the new field's {rows} parameters and the old one's {columns} do not determine one another, so there is "
+            "no density to recode; parameters alone go over by bf.recoding(old, new) @ parameters"
+        )
+    result: FloatArray = linalg.inv(T)
+    return result
+
+
+def _congruent(precision: FloatArray, inverse: FloatArray) -> FloatArray:
+    """T⁻ᵀPT⁻¹, (F, F)."""
+    result = inverse.T @ precision @ inverse
+    return (result + result.T) / 2
+
+
+def _objective(old: FieldObjective, field: RandomField, T: FloatArray, inverse: FloatArray) -> FieldObjective:
+    """The same data, engine and prior: N(Tμ, TΛTᵀ)."""
+    prior = np.diag(old.precision) if old.precision.ndim == 1 else old.precision
+    moved = _congruent(prior, inverse)
+    own = np.diag(moved)
+    if np.array_equal(moved, np.diag(own)):  # parameters that were independent still are
+        moved = own.copy()
+    make = hidden_objective if isinstance(old, HiddenObjective) else observed_objective
+    return make(compiled(field), old.codes, moved, T @ old.location, old.engine)
+
+
+def _skewness(posterior: Posterior, T: FloatArray) -> FloatArray:
+    """Of every marginal of Tλ. A multiple of one parameter has that one's; the others are found anew."""
+    largest = np.abs(T).argmax(axis=1)
+    result: FloatArray = np.sign(T[np.arange(len(T)), largest]) * posterior.skewness[largest]
+    mixed = np.count_nonzero(T, axis=1) > 1
+    if mixed.any() and posterior.skewness.any():
+        known = posterior.objective
+        found = None
+        if isinstance(known, FieldObjective):
+            found = field_skewness(known, posterior.mean, posterior.form, T[mixed])
+        result[mixed] = 0.0 if found is None else found
+    return result
