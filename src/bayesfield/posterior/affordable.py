@@ -11,7 +11,9 @@ DENSE = 4000  # parameters up to which the precision is dense …
 SMALL = 1500  # … where the sparse form would do as well: it is 8 times faster at 1,160 parameters, 60 times at 4,720
 SAMPLED = 3000  # parameters up to which the sampled engine, whose covariance is dense, stands in for another
 DEAR = 2e9  # table entries times parameters: about 10 s for the exact covariance
+DEAR_FIT = 60.0  # seconds of an exact fit, beyond which sampling is the quicker way to a checked one
 _AFFORDABLE = 30.0  # seconds
+_NEWTON = 8  # steps of a search for the mode
 _STEPS = 6  # natural-gradient steps
 _DRAWS, _BENDS = 640, 48  # of them with slopes, and with curvatures
 _SAMPLED = 2000  # parameters up to which the sampled variational correction is taken
@@ -44,6 +46,12 @@ def correction_kind(objective: FieldObjective, curved: FieldObjective, wanted: s
     if shifted < _AFFORDABLE:
         return "mean", f"the variational one would take about {refined:.0f} s"
     return "none", f"a shift of the mean would take about {shifted:.0f} s"
+
+
+def exact_fit(objective: FieldObjective, engine: Engine) -> float:
+    """About how many seconds a search for the mode takes by exact inference."""
+    once, bent = seconds(engine, objective)
+    return _NEWTON * (once + bent)
 
 
 def seconds(engine: Engine, objective: FieldObjective) -> tuple[float, float]:

@@ -23,7 +23,7 @@ from bayesfield.learning.optimise import Watch
 from bayesfield.learning.precision import NotSparse, Precision
 from bayesfield.model import Parametrised, Prior, RandomField
 from bayesfield.model.prior import as_prior
-from bayesfield.posterior.affordable import DEAR, DENSE, SAMPLED, SMALL, correction_kind
+from bayesfield.posterior.affordable import DEAR, DEAR_FIT, DENSE, SAMPLED, SMALL, correction_kind, exact_fit
 from bayesfield.posterior.check import Check, check_fit
 from bayesfield.posterior.correction import CorrectionRecord, bends, mean_shift, sampled_shift
 from bayesfield.posterior.found import (
@@ -268,6 +268,11 @@ def _choose(task: _Task, auto: Auto, rng: np.random.Generator) -> tuple[Found, t
     """By cost first; then an approximate fit is checked, and the sampled engine takes over where it fails."""
     objective = task.objective
     picked, reason = auto.choose(objective.field.graph)
+    if isinstance(picked, Exact) and task.field.n_parameters <= SAMPLED:
+        long = exact_fit(objective, picked)
+        if long > DEAR_FIT:
+            picked, reason = replace(auto, max_entries=0).choose(objective.field.graph)
+            reason = f"{reason.partition(':')[0]}: an exact fit would take about {long:.0f} s"
     if isinstance(picked, Exact) or not objective.weight:
         return task.find(picked), (reason,), None
     if task.field.n_parameters > SAMPLED:
