@@ -88,7 +88,7 @@ def fit_sequences(
     record = fit_record(found, corrected, (_EXACT, response, chosen), len(data), time.perf_counter() - begun)
     record = replace(record, starts=ended)
     posterior = Posterior(
-        crf, corrected.mean, corrected.precision, record, optimum.parameters, skewness=corrected.skewness
+        crf, corrected.mean, corrected.precision, record, optimum.parameters, objective, corrected.skewness
     )
     warn_of(record)
     return posterior

@@ -8,7 +8,7 @@ import pandas as pd
 from scipy import stats
 
 from bayesfield.inference import Engine, Sampled, as_engine
-from bayesfield.learning import FieldObjective, Iteration, enough_chains
+from bayesfield.learning import FieldObjective, Iteration, Objective, enough_chains
 from bayesfield.learning.precision import DensePrecision, Precision
 from bayesfield.model import Parametrised, RandomField
 from bayesfield.posterior.check import Check, check_fit
@@ -89,7 +89,8 @@ class Posterior:
     mean: (F,), λ_MP or its correction. mode: λ_MP. skewness: (F,) of each marginal (zero in a plain Laplace posterior);
     draws and intervals have it, by shifted log-normal marginals with the Gaussian's rank correlations. field: what the
     parameters belong to. record: how it was found. form: P as an object that solves, draws and tells widths
-    (learning.precision). objective: what was minimised, for ``check``.
+    (learning.precision). objective: what was minimised, with the data, for ``check``, ``bf.predictive_check`` and
+    ``bf.loo``.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class Posterior:
         precision: FloatArray | Precision,
         record: FitRecord,
         mode: FloatArray | None = None,
-        objective: FieldObjective | None = None,
+        objective: Objective | None = None,
         skewness: FloatArray | None = None,
     ) -> None:
         self.field = field
@@ -150,6 +151,8 @@ class Posterior:
         """
         if self.objective is None:
             raise InvalidInput("this posterior came without its data, so there is nothing to check it against")
+        if not isinstance(self.objective, FieldObjective):
+            raise InvalidInput("there is nothing to check: inference on sequences is exact")
         if engine is None:
             seed = int(np.random.default_rng(rng).integers(2**31))
             engine = enough_chains(Sampled(seed=seed), self.record.n_cases)

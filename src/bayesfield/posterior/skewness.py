@@ -65,12 +65,20 @@ def lean(z: FloatArray, skewness: FloatArray) -> FloatArray:
 
 def probability_below(x: FloatArray, skewness: FloatArray) -> FloatArray:
     """P(marginal < x), for x in units of sd from the mean, (F,)."""
-    sign, s, w = _shape(skewness)
-    inside = sign * x * np.sqrt(w * np.maximum(w - 1.0, 0.0)) + np.sqrt(w)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.where(s > 0.0, sign * np.log(np.maximum(inside, 0.0)) / np.where(s > 0.0, s, 1.0), x)
-    result: FloatArray = special.ndtr(z)
+    result: FloatArray = special.ndtr(upright(x, skewness)[0])
     return result
+
+
+def upright(x: FloatArray, skewness: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The inverse of ``lean``, (…, F), and log dz/dx."""
+    sign, s, w = _shape(skewness)
+    width = np.sqrt(w * np.maximum(w - 1.0, 0.0))
+    inside = np.maximum(sign * x * width + np.sqrt(w), 0.0)
+    scale = np.where(s > 0.0, s, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = np.where(s > 0.0, sign * np.log(inside) / scale, x)
+        slope = np.where(s > 0.0, np.log(width / (scale * inside)), 0.0)
+    return z, slope
 
 
 def _shape(skewness: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
