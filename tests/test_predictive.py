@@ -173,10 +173,11 @@ def lattice():
 
 
 def test_calibrated(lattice):
-    """Data from the posterior predictive: 5 % of 1,860 items outside.
+    """Data from the posterior predictive: about 5 % of 1,860 items outside.
 
-    Items of one data set go together: over 20 sets the share has a standard error of about 0.005 (measured), so that
-    0.03 to 0.075 is passed by chance but once in 10,000 runs. The verdict, no test, is bad news for at most 3 of 20.
+    Measured on 160 other sets: a share of 0.042 (ties make it less), sd 0.030 a set, as items of one set go together.
+    Over 20 sets that is a standard error of 0.007; 0.015 to 0.075 fails in fewer than one of 10,000 runs. The verdict
+    is bad news for 7 % of the sets: more than 5 of 20 in 0.3 % of the runs.
     """
     field, outside, items, alarms = lattice.field, 0, 0, 0
     for seed in range(20):
@@ -184,8 +185,8 @@ def test_calibrated(lattice):
         check = bf.predictive_check(lattice, Y, rng=seed)
         outside, items = outside + len(check.outside), items + len(check.table)
         alarms += "does not give" in str(check)
-    assert 0.03 < outside / items < 0.075
-    assert alarms <= 3
+    assert 0.015 < outside / items < 0.075
+    assert alarms <= 5
 
 
 def test_data_it_was_fitted_on_pass(lattice):
