@@ -4,10 +4,12 @@ R-hat and effective sample sizes follow Vehtari, Gelman, Simpson, Carpenter & B�
 folding, and localization"; autocorrelation sums are cut by Geyer's (1992) initial monotone sequence.
 """
 
+import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-from scipy import fft, linalg, stats
+from scipy import fft, linalg, special, stats
 
 from bayesfield.types import FloatArray, InvalidInput
 
@@ -188,3 +190,41 @@ def calibration_error(probabilities: FloatArray, truth: FloatArray, bins: int = 
     place = np.minimum((top * bins).astype(np.int64), bins - 1)
     gap = np.bincount(place, right - top, minlength=bins)
     return float(np.abs(gap).sum() / len(p))
+
+
+def pareto_smoothed(log_ratios: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Importance ratios with their upper tails smoothed by a generalised Pareto distribution: ArviZ's.
+
+    log_ratios: (M, S), of S draws for each of M targets. Returns log-weights (M, S), normalised, and the tails' shape
+    k, (M,): above 0.7 a sum with these weights is not to be trusted. Ratios that are all equal have k = −∞.
+    """
+    weights = log_ratios - log_ratios.max(axis=1, keepdims=True)
+    uneven = np.ptp(weights, axis=1) > 1e-10  # version 1 of ArviZ refuses the others
+    k = np.full(len(weights), -np.inf)
+    if uneven.any():
+        weights[uneven], k[uneven] = _smoothed(weights[uneven])
+    return weights - special.logsumexp(weights, axis=1, keepdims=True), k
+
+
+def _smoothed(log_ratios: FloatArray) -> tuple[FloatArray, FloatArray]:
+    library = arviz()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of weights that underflow
+        if hasattr(library, "psislw"):
+            weights, k = library.psislw(log_ratios)
+        else:  # version 1, which takes log-likelihoods
+            from arviz_stats.base import array_stats
+
+            weights, k = array_stats.psislw(-log_ratios)
+    return np.asarray(weights), np.asarray(k)
+
+
+def arviz() -> Any:
+    """The package, of any version, or an error that says how to get it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # version 0.23 announces version 1 at import
+            import arviz
+    except ImportError:
+        raise InvalidInput('this needs the package arviz: pip install "bayesfield[samplers]"') from None
+    return arviz

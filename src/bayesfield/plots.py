@@ -16,6 +16,8 @@ from matplotlib.ticker import MaxNLocator
 
 from bayesfield.model import RandomField
 from bayesfield.posterior import FitRecord, Posterior
+from bayesfield.prediction import PredictiveCheck
+from bayesfield.prediction.statistics import SUM_SCORE
 from bayesfield.types import InvalidInput
 
 _POSITIVE, _NEGATIVE, _UNCLEAR = "#0072b2", "#d55e00", "#8c8c8c"  # Okabe & Ito: told apart by all eyes
@@ -189,6 +191,49 @@ def _line(axes: Axes, places: Mapping[str, tuple[float, float]], row: Any, **sty
 def _key(axes: Axes, colours: Mapping[str, str]) -> None:
     handles = [axes.plot([], [], color=colour, linewidth=2.2, label=name)[0] for name, colour in colours.items()]
     axes.legend(handles=handles, loc="lower center", ncol=len(colours), frameon=False, fontsize=8)
+
+
+def predictive(check: PredictiveCheck) -> Figure:
+    """A panel for each statistic: observed against replicated values, with their 95 % intervals; outside in orange.
+
+    Sum scores are a histogram, with the replicated band behind it.
+    """
+    parts = list(check.table.groupby("statistic", sort=False))
+    with mpl.rc_context({"axes.spines.top": False, "axes.spines.right": False}):
+        columns = min(len(parts), 3)
+        rows = -(-len(parts) // columns)
+        figure, grid = plt.subplots(
+            rows, columns, figsize=(3.5 * columns, 3.2 * rows), layout="constrained", squeeze=False
+        )
+    for axes, (name, table) in zip(grid.flat, parts, strict=False):
+        (_sum_score_band if name == SUM_SCORE else _observed_against)(axes, table)
+        axes.set_title(str(name), fontsize=9)
+        axes.tick_params(labelsize=7)
+    for empty in grid.flat[len(parts) :]:
+        empty.set_visible(False)
+    return figure
+
+
+def _observed_against(axes: Axes, table: pd.DataFrame) -> None:
+    known = table.dropna()
+    outside = (known["observed"] < known["lower"]) | (known["observed"] > known["upper"])
+    for some, colour, marker in ((known[~outside], _POSITIVE, "o"), (known[outside], _NEGATIVE, "D")):
+        axes.vlines(some["observed"], some["lower"], some["upper"], color=colour, linewidth=1.0, alpha=0.5)
+        axes.scatter(some["observed"], some["mean"], color=colour, marker=marker, s=12, zorder=3)
+    ends = known[["observed", "lower", "upper"]].to_numpy()
+    if len(ends):
+        axes.plot([ends.min(), ends.max()], [ends.min(), ends.max()], color="black", linewidth=0.8, zorder=1)
+    axes.set_xlabel("observed", fontsize=8)
+    axes.set_ylabel("replicated, 95 %", fontsize=8)
+
+
+def _sum_score_band(axes: Axes, table: pd.DataFrame) -> None:
+    place = np.arange(len(table))
+    axes.bar(place, table["upper"] - table["lower"], bottom=table["lower"], color="#bbbbbb", width=0.9)
+    axes.plot(place, table["observed"], "o-", color=_POSITIVE, markersize=4, linewidth=1.0)
+    step = -(-len(table) // 8)
+    axes.set_xticks(place[::step], list(table["item"])[::step], rotation=45, ha="right")
+    axes.set_ylabel("share of cases; grey: replicated, 95 %", fontsize=8)
 
 
 def score_curves(table: pd.DataFrame, x: str, label: str, floor: str, baselines: Sequence[str]) -> Figure:

@@ -1,13 +1,12 @@
 """Draws of the parameters for ArviZ: an InferenceData with ArviZ 0.x, a DataTree with ArviZ 1.x."""
 
-import warnings
 from typing import Any
 
 import numpy as np
 
+from bayesfield.diagnostics import arviz
 from bayesfield.posterior import Posterior
 from bayesfield.samplers import Draws
-from bayesfield.types import InvalidInput
 
 
 def to_arviz(draws: Draws | Posterior, n: int = 1000, rng: np.random.Generator | int | None = 0) -> Any:
@@ -15,7 +14,7 @@ def to_arviz(draws: Draws | Posterior, n: int = 1000, rng: np.random.Generator |
 
     draws: of ``bf.sample_posterior``, or a posterior of ``bf.fit``, from which four times n independent draws are made.
     """
-    library = _arviz()
+    library = arviz()
     groups: dict[str, dict[str, Any]] = {}
     if isinstance(draws, Posterior):
         values = draws.sample(4 * n, rng).reshape(4, n, -1)
@@ -33,13 +32,3 @@ def to_arviz(draws: Draws | Posterior, n: int = 1000, rng: np.random.Generator |
         filled = {name: group for name, group in groups.items() if group}
         return library.from_dict(filled, attrs={"posterior": attributes}, **labels)
     return library.from_dict(**groups, posterior_attrs=attributes, **labels)
-
-
-def _arviz() -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # version 0.23 announces version 1 at import
-            import arviz
-    except ImportError:
-        raise InvalidInput('this needs the package arviz: pip install "bayesfield[samplers]"') from None
-    return arviz

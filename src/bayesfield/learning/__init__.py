@@ -5,7 +5,7 @@ from bayesfield.learning.contrastive import ContrastiveDivergence, contrastive_d
 from bayesfield.learning.hidden import HiddenObjective, hidden_objective, mrf_objective
 from bayesfield.learning.iterative_scaling import IterativeScaling, iterative_scaling
 from bayesfield.learning.moment_matching import PseudoMoments, matched_moments, pseudo_moments
-from bayesfield.learning.objective import FieldObjective, MeanPrecision, Objective, Point
+from bayesfield.learning.objective import FieldObjective, MeanPrecision, Objective, Point, Pointwise
 from bayesfield.learning.optimise import Iteration, Optimum, lbfgs, newton
 from bayesfield.learning.stochastic import enough_chains, sampled_newton
 
@@ -20,6 +20,7 @@ __all__ = [
     "Objective",
     "Optimum",
     "Point",
+    "Pointwise",
     "PseudoLikelihood",
     "PseudoMoments",
     "composite",

@@ -20,7 +20,7 @@ from bayesfield.kernels.chain import ChainArrays
 from bayesfield.learning.block_precision import BlockPrecision
 from bayesfield.learning.chain_covariance import covariance_by_sequence, worth_it
 from bayesfield.learning.hidden import hidden_objective
-from bayesfield.learning.objective import FieldObjective, Objective, Point, observed_objective
+from bayesfield.learning.objective import FieldObjective, Objective, Point, Pointwise, observed_objective
 from bayesfield.learning.precision import Precision
 from bayesfield.model import Prior
 from bayesfield.model.conditional import CRF, Sequences
@@ -52,6 +52,15 @@ class ChainObjective(Objective):
         tables = np.concatenate([found.marginal.ravel(), found.transitions.ravel()])
         marginals = Marginals(float(found.log_z.sum()), tables, found.status, found)
         return self.from_mean(parameters, np.empty(0), marginals, mean)
+
+    def pointwise(self, points: FloatArray) -> Pointwise:
+        values = np.array([self._each(here) for here in points]).reshape(len(points), len(self.data))
+        return Pointwise(np.where(np.isfinite(values), values, np.nan), np.arange(len(self.data)))
+
+    def _each(self, parameters: FloatArray) -> FloatArray:
+        """log p(y_n | x_n, λ), (S,)."""
+        node, edge = potentials(self.crf, self.data, parameters)
+        return labels_energy(self.data, node, edge) - chain_marginals(self.chains, node, edge).log_z
 
     def response(self, point: Point) -> Response:
         if not point.marginals.status.converged:
@@ -209,6 +218,17 @@ def compiled_graphs(crf: CRF, data: Graphs) -> CompiledField:
 def pair_starts(data: Sequences) -> IntArray:
     """The positions that have a next one in their sequence."""
     return np.flatnonzero(np.isin(np.arange(data.positions) + 1, data.ptr, invert=True))
+
+
+def labels_energy(data: Sequences, node: FloatArray, edge: FloatArray) -> FloatArray:
+    """θ of each sequence's labels, (S,), by node (P, K) and edge (Q, K, K) log-potentials."""
+    y, t = data.labels, pair_starts(data)
+    assert y is not None
+    each = node[np.arange(data.positions), y]
+    each[t] += edge[data.which[t], y[t], y[t + 1]]
+    running = np.concatenate([[0.0], np.cumsum(each)])
+    result: FloatArray = running[data.ptr[1:]] - running[data.ptr[:-1]]
+    return result
 
 
 def potentials(crf: CRF, data: Sequences, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesfield.graph import Clamped, CompiledField, Graph, clamp, compiled
-from bayesfield.inference import Auto, Engine, Sampled
-from bayesfield.learning.objective import FieldObjective, Point, fixed_energy, observed_objective
+from bayesfield.inference import Auto, Engine, Exact, Sampled
+from bayesfield.inference.parts import log_z_by_part
+from bayesfield.learning.objective import FieldObjective, Point, fixed_energy, log_z_along, observed_objective
 from bayesfield.model import Prior, RandomField
 from bayesfield.response import ContrastResponse, Response
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Marginals, Outcome
@@ -107,6 +108,27 @@ class HiddenObjective(FieldObjective):
             (phase.weight / self.weight, engine.response(phase.graph, phase.design, theta, found))
             for phase, (theta, found) in zip(self.clamped.phases, done.phases, strict=True)
         ]
+
+    def case_log_z(self, codes: IntArray, points: FloatArray) -> FloatArray:
+        """What each case observes whole, and the log Z of its holes."""
+        result = super().case_log_z(codes, points)
+        holes = np.flatnonzero((codes < 0).any(axis=1))
+        if len(holes):
+            result[:, holes] += self._holes_log_z(codes[holes], points)
+        return result
+
+    def _holes_log_z(self, codes: IntArray, points: FloatArray) -> FloatArray:
+        """(S, N): by one union of all cases where inference in it is exact, else case by case."""
+        (union,) = clamp(self.field, codes).phases  # the cases are distinct
+        engine = self.data_engine
+        if isinstance(engine, Auto):
+            engine = engine.choose(union.graph)[0]
+        if isinstance(engine, Exact):
+            parts = union.cells[:, 0], len(codes)
+            thetas = (union.design.potentials(here) for here in points)
+            return np.array([log_z_by_part(engine, union.graph, theta, *parts) for theta in thetas])
+        alone = [clamp(self.field, row[None]).phases[0] for row in codes]
+        return np.stack([log_z_along(self.data_engine, p.graph, p.design, points) for p in alone], axis=1)
 
     def frequencies(self) -> FloatArray:
         """As for complete cases, but each table by the cases that observe it whole."""

@@ -56,6 +56,12 @@ class HiddenChainObjective(ChainObjective):
         known = float(point.parameters @ self.statistic)
         return known + float(phases.clamped.log_z.sum() - phases.free.log_z.sum())
 
+    def _each(self, parameters: FloatArray) -> FloatArray:
+        node, edge = potentials(self.crf, self.data, parameters)
+        assert self.data.allowed is not None
+        given = chain_marginals(self.chains, masked(node, self.data.allowed), edge)
+        return given.log_z - chain_marginals(self.chains, node, edge).log_z
+
     def response(self, point: Point) -> Response:
         if not point.marginals.status.converged:
             raise IndefiniteCurvature(str(point.marginals.status))

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesfield.graph import CompiledField, Graph, counts, local_variances
-from bayesfield.inference import Engine
+from bayesfield.graph import CompiledField, Design, Graph, case_energies, counts, local_variances
+from bayesfield.inference import Engine, Sampled
 from bayesfield.learning.precision import DensePrecision, MatrixFree, NotSparse, Precision, SparsePrecision
 from bayesfield.response import LinearResponse, Response
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Marginals, Outcome
@@ -27,6 +27,14 @@ class Point(NamedTuple):
     value: float
     gradient: FloatArray
     marginals: Marginals
+
+
+class Pointwise(NamedTuple):
+    """log p(x_n|λ_s), cases that are alike once. values: (S, M), NaN where the engine found no log Z. which: (N,) the
+    column of every case."""
+
+    values: FloatArray
+    which: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +65,10 @@ class Objective(ABC):
     @abstractmethod
     def rough_diagonal(self, tables: FloatArray) -> FloatArray:
         """About diag(P), (F,), from beliefs or from the data's frequencies."""
+
+    @abstractmethod
+    def pointwise(self, points: FloatArray) -> Pointwise:
+        """log p of every case at each of the parameters, points (S, F)."""
 
     def from_mean(self, parameters: FloatArray, theta: FloatArray, marginals: Marginals, mean: FloatArray) -> Point:
         """The objective where log Z (in marginals) and E[f] are known."""
@@ -166,6 +178,23 @@ class FieldObjective(Objective):
             raise IndefiniteCurvature(Outcome.IMPOSSIBLE.value)
         return self.engine.response(self.field.graph, self.field.design, point.theta, point.marginals)
 
+    def pointwise(self, points: FloatArray) -> Pointwise:
+        distinct, which = np.unique(self.codes, axis=0, return_inverse=True)
+        return Pointwise(self.case_log_z(distinct, points) - self.free_log_z(points)[:, None], which.reshape(-1))
+
+    def case_log_z(self, codes: IntArray, points: FloatArray) -> FloatArray:
+        """(S, N) log Σ exp θ(x) over the states that agree with each case: here one, the case itself."""
+        return case_energies(self.field, codes, points)
+
+    def free_log_z(self, points: FloatArray) -> FloatArray:
+        """(S,) log Z at each of the parameters."""
+        if isinstance(self.engine, Sampled):
+            raise InvalidInput(
+                "the probability of a case needs log Z, which sampling does not give: fit with bf.Exact(), "
+                "bf.Kikuchi() or bf.Bethe()"
+            )
+        return log_z_along(self.engine, self.field.graph, self.field.design, points)
+
     def rough_diagonal(self, tables: FloatArray) -> FloatArray:
         prior = np.diag(self.precision) if self.precision.ndim == 2 else self.precision
         return self.weight * local_variances(self.field.graph, self.field.design, tables) + prior
@@ -228,6 +257,16 @@ def mixed(old: Precision, mean: FloatArray, rate: float) -> Precision:
     except IndefiniteCurvature:
         change = rate * (mean - before)
         return DensePrecision(before + change + 0.5 * change @ old.solve(change))
+
+
+def log_z_along(engine: Engine, graph: Graph, design: Design, points: FloatArray) -> FloatArray:
+    """(S,) log Z at one point after the other, each from where the last one ended; NaN where it did not converge."""
+    result, before = np.full(len(points), np.nan), None
+    for s, here in enumerate(points):
+        found = engine.infer(graph, design.potentials(here), before)
+        if found.status.converged:
+            result[s], before = found.log_z, found.state
+    return result
 
 
 def observed_objective(

@@ -106,8 +106,9 @@ class Posterior:
     mean: (F,), λ_MP or its correction. mode: λ_MP. skewness: (F,) of each marginal (zero in a plain Laplace posterior);
     draws and intervals have it, by shifted log-normal marginals with the Gaussian's rank correlations. field: what the
     parameters belong to. record: how it was found. form: P as an object that solves, draws and tells widths
-    (learning.precision). objective: what was minimised, for ``check`` and ``evidence``. plain: P at the mode, where it
-    is the posterior's own and not a learner's. prior: that of the parameters; where the data chose it, what they chose.
+    (learning.precision). objective: what was minimised, with the data, for ``check``, ``evidence``,
+    ``bf.predictive_check`` and ``bf.loo``. plain: P at the mode, where it is the posterior's own and not a learner's.
+    prior: that of the parameters; where the data chose it, what they chose.
     """
 
     def __init__(
@@ -170,8 +171,10 @@ class Posterior:
 
         engine: chains to use; by default as many as make the Monte-Carlo error some hundredths of a standard deviation.
         """
+        if self.objective is None:
+            raise InvalidInput(_WITHOUT_DATA)
         if not isinstance(self.objective, FieldObjective):
-            raise InvalidInput("inference on chains is exact" if self.objective else _WITHOUT_DATA)
+            raise InvalidInput("there is nothing to check: inference on sequences is exact")
         if engine is None:
             seed = int(np.random.default_rng(rng).integers(2**31))
             engine = enough_chains(Sampled(seed=seed), self.record.n_cases)

@@ -103,24 +103,28 @@ def lean(z: FloatArray, skewness: FloatArray) -> FloatArray:
 
 def probability_below(x: FloatArray, skewness: FloatArray) -> FloatArray:
     """P(marginal < x), for x in units of sd from the mean, (F,)."""
-    sign, s, w = _shape(skewness)
-    inside = sign * x * np.sqrt(w * np.maximum(w - 1.0, 0.0)) + np.sqrt(w)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.where(s > 0.0, sign * np.log(np.maximum(inside, 0.0)) / np.where(s > 0.0, s, 1.0), x)
-    result: FloatArray = special.ndtr(z)
+    result: FloatArray = special.ndtr(upright(x, skewness)[0])
     return result
+
+
+def upright(x: FloatArray, skewness: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The inverse of ``lean``, (…, F), and log dz/dx."""
+    sign, s, w = _shape(skewness)
+    width = np.sqrt(w * np.maximum(w - 1.0, 0.0))
+    inside = np.maximum(sign * x * width + np.sqrt(w), 0.0)
+    scale = np.where(s > 0.0, s, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = np.where(s > 0.0, sign * np.log(inside) / scale, x)
+        slope = np.where(s > 0.0, np.log(width / (scale * inside)), 0.0)
+    return z, slope
 
 
 def log_density(x: FloatArray, skewness: FloatArray) -> FloatArray:
     """log density of the marginals at x, in units of sd from the mean, (F,); beyond the end of one, the Gaussian's."""
-    sign, s, w = _shape(skewness)
-    scale = np.sqrt(w * np.maximum(w - 1.0, 0.0))
-    inside = sign * x * scale + np.sqrt(w)
-    leaning = (s > 0.0) & (inside > 0.0)
-    room, width = np.where(leaning, inside, 1.0), np.where(leaning, s, 1.0)
-    z = np.where(leaning, sign * np.log(room) / width, x)
-    steep = np.where(leaning, np.log(np.where(leaning, scale, 1.0)) - np.log(width) - np.log(room), 0.0)  # dz/dx
-    result: FloatArray = steep - 0.5 * (z**2 + np.log(2.0 * np.pi))
+    z, slope = upright(x, skewness)
+    inside = np.isfinite(z) & np.isfinite(slope)
+    z, slope = np.where(inside, z, x), np.where(inside, slope, 0.0)
+    result: FloatArray = slope - 0.5 * (z**2 + np.log(2.0 * np.pi))
     return result
 
 

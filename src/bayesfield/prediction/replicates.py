@@ -1,0 +1,57 @@
+"""Data that a posterior would give: for each draw of the parameters, as many cases, with the same holes."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from bayesfield.graph import CompiledField
+from bayesfield.inference import Auto, Exact, Sampled, as_engine
+from bayesfield.inference.chains import fresh, run
+from bayesfield.types import FloatArray, IntArray, InvalidInput
+
+_CELLS = 20_000_000  # of chains' states, or entries of their tables, that are held at a time
+
+
+def replicates(
+    known: CompiledField, codes: IntArray, points: FloatArray, engine: Exact | Sampled, rng: np.random.Generator
+) -> Iterator[IntArray]:
+    """For each of the parameters, points (S, F), one data set (N, n): positions in the states, −1 where codes has."""
+    holes = codes < 0
+    drawn = _exact if isinstance(engine, Exact) else _sampled
+    for states in drawn(known, len(codes), points, engine, rng):
+        states[holes] = -1
+        yield states
+
+
+def simulator(known: CompiledField, engine: Any) -> Exact | Sampled:
+    """What draws cases: exact where that is affordable, else Gibbs chains; or what a user asks for."""
+    if engine is None or isinstance(engine, Auto):
+        picked = (engine or Auto()).choose(known.graph)[0]
+        return picked if isinstance(picked, Exact) else Sampled()
+    chosen = as_engine(engine)
+    if not isinstance(chosen, Exact | Sampled):
+        raise InvalidInput(f"cases are drawn by bf.Exact() or bf.Sampled(); got {engine!r}")
+    return chosen
+
+
+def _exact(
+    known: CompiledField, n: int, points: FloatArray, engine: Any, rng: np.random.Generator
+) -> Iterator[IntArray]:
+    """The junction tree is kept with the graph, and filled anew for each draw."""
+    for here in points:
+        yield engine.sample(known.graph, known.design.potentials(here), n, rng)
+
+
+def _sampled(
+    known: CompiledField, n: int, points: FloatArray, engine: Any, rng: np.random.Generator
+) -> Iterator[IntArray]:
+    """The ends of n chains at each draw, those of many draws side by side."""
+    g = known.graph.arrays
+    together = int(np.clip(_CELLS // max(n * len(g.cardinality), known.graph.n_entries, 1), 1, len(points)))
+    for k in range(0, len(points), together):
+        some = points[k : k + together]
+        states, seeds = fresh(g, n * len(some), int(rng.integers(2**31)))
+        thetas = np.array([known.design.potentials(here) for here in some])
+        run(known.graph, thetas, states, seeds, engine.burn_in + engine.sweeps, count=False)
+        yield from states.reshape(len(some), n, -1).astype(np.int64)
