@@ -28,9 +28,12 @@ class Graph:
     @property
     def binary_pairs(self) -> bool:
         """Whether every variable has two states and every factor two variables."""
-        return self.plan(
-            "binary pairs", lambda g: bool((g.cardinality == 2).all() and (np.diff(g.scope_ptr) == 2).all())
-        )
+        return self.pairs and self.plan("binary", lambda g: bool((g.cardinality == 2).all()))
+
+    @property
+    def pairs(self) -> bool:
+        """Whether every factor has two variables."""
+        return self.plan("pairs", lambda g: bool((np.diff(g.scope_ptr) == 2).all()))
 
     def plan(self, key: Any, make: Callable[[GraphArrays], Plan]) -> Plan:
         """What ``make`` derives from the structure, kept for the next call."""

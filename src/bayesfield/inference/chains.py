@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bayesfield import parallel
 from bayesfield.graph import Graph
-from bayesfield.kernels import gibbs, gibbs_pairs, gibbs_single
+from bayesfield.kernels import gibbs, gibbs_pairs, gibbs_single, gibbs_tables
 from bayesfield.types import FloatArray, GraphArrays, IntArray
 
 _LONELY = 16  # chains in a batch below which a large field is swept colour by colour
@@ -57,7 +57,7 @@ def run(
         own, own_seeds, theta = states[first:last], seeds[first:last], np.ascontiguousarray(thetas[b])
         sums = np.zeros(graph.n_entries)
         if not binary or not np.isfinite(theta).all():
-            gibbs.sweep_chains(graph.arrays, theta, own, own_seeds, sweeps, sums)
+            _many_states(graph, theta, own, own_seeds, sweeps, count, sums)
         elif last - first < _LONELY and states.shape[1] >= _LARGE:
             _by_colour(graph, theta, own, own_seeds, sweeps, count, sums)
         else:
@@ -66,6 +66,25 @@ def run(
         return sums
 
     return np.array(parallel.thread_map(batch, range(len(thetas))))
+
+
+def _many_states(
+    graph: Graph,
+    theta: FloatArray,
+    states: NDArray[np.int32],
+    seeds: NDArray[np.uint64],
+    sweeps: int,
+    count: bool,
+    sums: FloatArray,
+) -> None:
+    """By products of rows where all factors are pairs and no product leaves the range of doubles."""
+    few = int(graph.arrays.cardinality.max(initial=0)) <= gibbs_tables.WIDTH
+    if graph.pairs and few and np.isfinite(theta).all():
+        tables = gibbs_tables.pair_tables(graph.arrays, theta)
+        if tables.steepest < gibbs_tables.WIDE:
+            gibbs_tables.sweep_chains(graph.arrays, tables, states, seeds, sweeps, count, sums)
+            return
+    gibbs.sweep_chains(graph.arrays, theta, states, seeds, sweeps, sums)
 
 
 def gibbs_draws(graph: Graph, theta: FloatArray, n: int, sweeps: int, seed: int) -> IntArray:

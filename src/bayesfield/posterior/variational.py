@@ -43,6 +43,7 @@ _FAR_OUT = 3.0  # times the median length of an even slope
 _MOST_FAILED = 0.2  # share of draws without an answer beyond which the Laplace posterior stands
 _PER_DRAW = 64  # chains at each draw, at least
 _FEW_SWEEPS = 10  # of so many chains, at least
+_BRIEF = 3  # times fewer sweeps while the steps are long
 _APPROACH = 3  # sampled steps before iterates are averaged, at least, …
 _NEAR = 0.03  # … until one is shorter than that, root mean square in posterior sd, or than its own noise
 _AVERAGED = 4  # sampled iterates in the average, at least
@@ -195,13 +196,14 @@ class _SpreadChains:
         self.even = np.empty((0, z.shape[1]))  # mean slope of each pair of draws, but for a constant
         self._chains: Chains | None = None
 
-    def look(self, m: FloatArray, P: Precision) -> tuple[FloatArray, FloatArray]:
+    def look(self, m: FloatArray, P: Precision, brief: bool) -> tuple[FloatArray, FloatArray]:
         """Mean slope of each half of the draws, (2, F), and mean curvature."""
         o, known = self.objective, self.objective.field
         draws = m + P.draws(self.z.T).T
         thetas = np.array([known.design.potentials(draw) for draw in draws])
         data = np.array([o.statistic_at(draw) for draw in draws])
-        self._chains = self.engine.spread(known.graph, thetas, self._chains)
+        engine = replace(self.engine, sweeps=-(-self.engine.sweeps // _BRIEF)) if brief else self.engine
+        self._chains = engine.spread(known.graph, thetas, self._chains)
         response = SampleResponse(known.graph, known.design, self._chains.states, len(self.z), pooled=False)
         features = np.array([known.design.expectations(tables) for tables in self._chains.batch_means])
         self.even = o.weight * (features[0::2] + features[1::2] - data[0::2] - data[1::2]) / 2
@@ -230,7 +232,7 @@ def sampled_variational(
     evens: list[FloatArray] = []
     near, settled = False, False
     for step in range(_MAX_STEPS):
-        slopes, found = chains.look(m, P)
+        slopes, found = chains.look(m, P, brief=not near)
         new = mixed(P, found, rate.value)
         both = new.solve(slopes.T).T
         m, P = m - rate.value * both.mean(axis=0), new
