@@ -16,7 +16,7 @@ from rich.table import Table
 
 from benchmarks.timing import Cell, Others, Report, Watch, use_one_core
 
-NAMES = ("exact", "messages", "overhead", "growth", "samplers", "crf", "holes", "contrast")
+NAMES = ("exact", "messages", "overhead", "growth", "samplers", "crf", "holes", "contrast", "evidence", "edges")
 PACKAGES = (
     "bayesfield",
     "numpy",
