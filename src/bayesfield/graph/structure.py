@@ -33,7 +33,7 @@ class Graph:
     @property
     def pairs(self) -> bool:
         """Whether every factor has two variables."""
-        return self.plan("pairs", lambda g: bool((np.diff(g.scope_ptr) == 2).all()))
+        return self.plan("all pairs", lambda g: bool((np.diff(g.scope_ptr) == 2).all()))
 
     def plan(self, key: Any, make: Callable[[GraphArrays], Plan]) -> Plan:
         """What ``make`` derives from the structure, kept for the next call."""

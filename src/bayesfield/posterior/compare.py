@@ -35,13 +35,14 @@ def compare(posteriors: Mapping[str, Posterior] | Sequence[Posterior], prior: Ar
     _same_data(named)
     found = [p.evidence() for p in named.values()]
     value = np.array([e.value for e in found])
+    top = value[before > 0.0].max()
     table = pd.DataFrame(
         {
             "parameters": [len(p.mean) for p in named.values()],
             "log_evidence": value,
             "error": [e.error for e in found],
             "log_bayes_factor": value - value.max(),
-            "probability": special.softmax(value + np.log(before)),
+            "probability": before * np.exp(value - top) / float(before @ np.exp(value - top)),
             "method": [e.method for e in found],
         },
         index=pd.Index(list(named), name="model"),

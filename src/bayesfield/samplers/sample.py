@@ -11,8 +11,9 @@ import numpy as np
 from bayesfield.inference import Auto, Bethe, Exact, Sampled
 from bayesfield.learning import mrf_objective
 from bayesfield.learning.hidden_chain import sequence_objective
-from bayesfield.model import Normal, Parametrised, RandomField
+from bayesfield.model import Parametrised, Prior, RandomField
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
+from bayesfield.model.prior import as_prior
 from bayesfield.posterior import Posterior, fit
 from bayesfield.posterior.conditional import fit_sequences
 from bayesfield.response.base import require_dense
@@ -29,7 +30,7 @@ _FULL = 1000  # parameters up to which NUTS takes correlations from the shape, t
 def sample_posterior(
     field: RandomField,
     X: Any,
-    prior: Normal | None = None,
+    prior: Prior | None = None,
     sampler: Sampler | None = None,
     *,
     draws: int = 1000,
@@ -52,7 +53,7 @@ def sample_posterior(
     asked for; the new draws are appended. watch: called with the share of the work done.
     """
     chosen = NUTS() if sampler is None else sampler
-    problem = _problem(field, X, prior or Normal(variance=1.0), _checked(chosen), shape)
+    problem = _problem(field, X, _fixed(prior, field), _checked(chosen), shape)
     return sample_problem(field, problem, chosen, Length(draws, chains, warmup, thin), seed, resume, watch)
 
 
@@ -60,7 +61,7 @@ def sample_sequences(
     crf: CRF,
     X: Sequence[Any] | Sequences,
     y: Sequence[Any] | None = None,
-    prior: Normal | None = None,
+    prior: Prior | None = None,
     sampler: Sampler | None = None,
     *,
     Z: Sequence[Any] | None = None,
@@ -82,7 +83,7 @@ def sample_sequences(
     chosen = NUTS() if sampler is None else sampler
     if not isinstance(chosen, NUTS | Metropolis | Langevin):
         raise InvalidInput(f"chains of labels have bf.NUTS(), bf.Metropolis() and bf.Langevin(); got {chosen!r}")
-    given, data = prior or Normal(variance=1.0), X if isinstance(X, Sequences) else as_sequences(crf, X, y, Z)
+    given, data = _fixed(prior, crf), X if isinstance(X, Sequences) else as_sequences(crf, X, y, Z)
     objective = sequence_objective(crf, data, given)
     if shape is None:
         shape = fit_sequences(crf, data, prior=given, correction="none", form="dense")
@@ -142,7 +143,18 @@ def _warmup(sampler: Sampler, size: int) -> int:
     return 300 if isinstance(sampler, NUTS) else max(1000, 50 * size)
 
 
-def _problem(field: RandomField, X: Any, prior: Normal, sampler: Sampler, shape: Posterior | None) -> Problem:
+def _fixed(prior: Prior | None, field: Parametrised) -> Prior:
+    """A prior whose shape does not depend on the data."""
+    known = as_prior(prior)
+    if known.learned(field) or known.tails(field) is not None:
+        raise InvalidInput(
+            "samplers take a bf.Normal whose variances are numbers; where the data are to choose them, fit first and "
+            "give posterior.prior"
+        )
+    return known
+
+
+def _problem(field: RandomField, X: Any, prior: Prior, sampler: Sampler, shape: Posterior | None) -> Problem:
     require_dense(field.n_parameters, "a sampler's proposals", "Tie parameters, or take bf.fit.")
     engine = getattr(sampler, "engine", None)
     objective = mrf_objective(field, X, prior, engine if engine is not None else Exact())
