@@ -96,7 +96,7 @@ def _calibration(watch: Watch) -> list[Report]:
     for cases in (200, 1000):
         for name, options in METHODS.items():
             found, real = [], []
-            for seed in range(4 if watch.quick else 60):
+            for seed in range(4 if watch.quick else 150):
                 watch.tell(f"calibration, {cases} cases, {name}, field {seed}")
                 field, there, X = _simulated(10, cases, seed)
                 posterior = bf.fit(field, X, PRIOR, correction="none", **options)

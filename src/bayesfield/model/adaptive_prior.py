@@ -17,11 +17,12 @@ class ARD(Prior):
     groups: None for every parameter by itself; "inputs" for a CRF, the weights of an input for all labels; "groups" for
     the field's own; or a name for each parameter, as a sequence or a mapping from its name (None leaves it as it is).
     threshold: the Bayes factor, for a group's best variance against none, below which it is dropped. Of pure noise a
-    share 0.014 has one above 5, 0.03 one above 3. variance: where the search begins, and of the parameters in no group.
+    share of about 0.03 has one above 3, 0.014 one above 5. variance: where the search begins, and of the parameters in
+    no group.
     """
 
     groups: str | Sequence[Hashable] | Mapping[str, Hashable] | None = None
-    threshold: float = 5.0
+    threshold: float = 3.0
     variance: float = 1.0
 
     def __post_init__(self) -> None:
