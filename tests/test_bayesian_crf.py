@@ -1,5 +1,6 @@
 """The estimator: sklearn-crfsuite's inputs and outputs, scikit-learn's contract, and how sure it is."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -177,8 +178,8 @@ def test_variance_by_cross_validation(corpus):
     noisy = [["N" if k % 7 == 0 else label for k, label in enumerate(s)] for s in y]
     crf = BayesianCRF("cv", correction="none").fit(X, noisy)
     assert 0.01 <= crf.variance_ <= 10.0
-    with pytest.raises(bf.InvalidInput, match='or "cv"'):
-        BayesianCRF("evidence").fit(X, y)
+    with pytest.raises(bf.InvalidInput, match='variance is a number, "evidence"'):
+        BayesianCRF("wide").fit(X, y)
 
 
 def test_arrays_as_sequences():
@@ -236,7 +237,7 @@ def test_graphs_with_edge_features_and_directions():
     np.testing.assert_allclose(crf.posterior_.mean, plain.posterior_.mean, atol=1e-6)  # all features are 1
     with pytest.raises(bf.InvalidInput, match="give all or none"):
         BayesianCRF().fit([X[0], X[1][:2]], y[:2])
-    with pytest.raises(bf.InvalidInput, match='"cv" for sequences'):
+    with pytest.raises(bf.InvalidInput, match='for sequences "cv"'):
         BayesianCRF("cv").fit(X, y)
 
 
@@ -257,3 +258,32 @@ def test_labels_never_met(corpus):
     X, y = corpus
     crf = BayesianCRF(correction="none").fit(X[:5], y[:5])
     assert crf.score(X[:1], [["?"] * len(X[0])]) == 0.0
+
+
+@pytest.mark.parametrize("variance", ["evidence", "ard"])
+def test_the_data_choose_variances(variance):
+    """An attribute that says nothing is dropped by "ard"; both predict as well as a given variance."""
+    rng = np.random.default_rng(0)
+    X, y = [], []
+    for _ in range(40):
+        labels = rng.integers(0, 2, 8)
+        X.append([{"tells": 1.5 * (v - 0.5) + rng.normal(), "noise": rng.normal()} for v in labels])
+        y.append([str(v) for v in labels])
+    crf = bf.BayesianCRF(variance=variance, correction="none").fit(X, y)
+    if variance == "ard":
+        assert crf.variance_["noise"] == 0.0
+        assert crf.variance_["tells"] > 0.0
+    else:
+        assert 0.0 < crf.variance_ < 100.0
+    assert crf.score(X, y) > bf.BayesianCRF(correction="none").fit(X, y).score(X, y) - 0.03
+
+
+def test_a_pickle_leaves_the_data_out():
+    X, y = [[{"w": 1.0}, {"v": 1.0}]] * 200, [["a", "b"]] * 200
+    crf = bf.BayesianCRF(correction="none").fit(X, y)
+    again = pickle.loads(pickle.dumps(crf))
+    assert again.predict(X[:1]) == crf.predict(X[:1])
+    assert again.posterior_.objective is None
+    assert crf.posterior_.objective is not None
+    with pytest.raises(bf.InvalidInput, match="without its data"):
+        _ = again.posterior_.log_evidence

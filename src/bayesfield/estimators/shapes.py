@@ -14,7 +14,7 @@ from scipy import sparse
 
 from bayesfield.formats.crfsuite import inputs_of, vocabulary
 from bayesfield.inference import Engine
-from bayesfield.model import Normal
+from bayesfield.model import Prior
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.model.graphs import Graphs, as_graphs
 from bayesfield.posterior import Posterior
@@ -29,7 +29,7 @@ Data = Sequences | Graphs
 class FitOptions:
     """As the estimator was given them."""
 
-    prior: Normal
+    prior: Prior
     method: str
     correction: str
     max_iterations: int

@@ -1,5 +1,6 @@
 """The Laplace posterior, equation (7): a Gaussian at the most probable parameters, with precision P = N C + Λ⁻¹."""
 
+import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -277,6 +278,12 @@ class Posterior:
             },
             index=pd.Index(self.field.parameter_names, name="parameter"),
         )
+
+    def without_data(self) -> "Posterior":
+        """The same, without the cases that it came from: small to keep, but with nothing to check it against."""
+        result = copy.copy(self)
+        result.objective = result.plain = None
+        return result
 
     def __repr__(self) -> str:
         return (
