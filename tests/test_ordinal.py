@@ -318,12 +318,13 @@ def test_items_of_a_questionnaire(data):
 
 @pytest.mark.slow
 def test_all_items_about_boredom(data):
-    """5.8 million joint states: exact inference is chosen, and sampling agrees with it."""
+    """5.8 million joint states: an exact fit takes a minute or more, so that sampling is chosen; they agree."""
     items, field = questionnaire(data, "boredom")
-    posterior = bf.fit(field, items, WIDE, correction="none")
-    assert posterior.record.engine == "Exact()"
-    assert posterior.check().passed
-    sampled = bf.fit(field, items, WIDE, engine="sampled", correction="none")
+    posterior = bf.fit(field, items, WIDE, engine="exact", method="newton", correction="none")
+    sampled = bf.fit(field, items, WIDE, correction="none")
+    assert sampled.record.engine.startswith("Sampled(")
+    assert "an exact fit would take" in str(sampled.record)
+    assert sampled.record.check.passed
     assert np.abs((sampled.mean - posterior.mean) / posterior.sd).max() < 0.3
     np.testing.assert_allclose(sampled.sd, posterior.sd, rtol=0.1)
 

@@ -41,9 +41,10 @@ FEW = 2  # … at so many directions: with so many parameters each draw is as go
 _HELD = 4  # the same where its responses must all be held
 _FAR_OUT = 3.0  # times the median length of an even slope
 _MOST_FAILED = 0.2  # share of draws without an answer beyond which the Laplace posterior stands
-_PER_DRAW = 64  # chains at each draw, at least
+_PER_DRAW = 64  # chains at each draw, at least; twice as many where they are quick
 _FEW_SWEEPS = 10  # of so many chains, at least
-_BRIEF = 3  # times fewer sweeps while the steps are long
+_SNAPSHOTS = 4  # of their states, for the curvature, where chains are quick: one leaves widths of rare states rough
+_BRIEF = 3  # times fewer sweeps in the first steps, which are long
 _APPROACH = 3  # sampled steps before iterates are averaged, at least, …
 _NEAR = 0.03  # … until one is shorter than that, root mean square in posterior sd, or than its own noise
 _AVERAGED = 4  # sampled iterates in the average, at least
@@ -189,10 +190,11 @@ class _SpreadChains:
 
     def __init__(self, objective: FieldObjective, engine: Sampled, z: FloatArray) -> None:
         self.objective, self.z = objective, z
-        per_draw = max(_PER_DRAW, -(-engine.chains // len(z)))
+        quick = objective.field.graph.binary_pairs
+        per_draw = max(2 * _PER_DRAW if quick else _PER_DRAW, -(-engine.chains // len(z)))
         chains = per_draw * len(z)
         sweeps = min(engine.sweeps, max(_FEW_SWEEPS, 3 * engine.sweeps * engine.chains // chains))
-        self.engine = replace(engine, chains=chains, sweeps=sweeps, snapshots=1, shrink=False)
+        self.engine = replace(engine, chains=chains, sweeps=sweeps, snapshots=_SNAPSHOTS if quick else 1, shrink=False)
         self.even = np.empty((0, z.shape[1]))  # mean slope of each pair of draws, but for a constant
         self._chains: Chains | None = None
 
@@ -202,7 +204,9 @@ class _SpreadChains:
         draws = m + P.draws(self.z.T).T
         thetas = np.array([known.design.potentials(draw) for draw in draws])
         data = np.array([o.statistic_at(draw) for draw in draws])
-        engine = replace(self.engine, sweeps=-(-self.engine.sweeps // _BRIEF)) if brief else self.engine
+        engine = self.engine
+        if brief:
+            engine = replace(engine, sweeps=-(-engine.sweeps // _BRIEF), snapshots=1)
         self._chains = engine.spread(known.graph, thetas, self._chains)
         response = SampleResponse(known.graph, known.design, self._chains.states, len(self.z), pooled=False)
         features = np.array([known.design.expectations(tables) for tables in self._chains.batch_means])
@@ -232,7 +236,7 @@ def sampled_variational(
     evens: list[FloatArray] = []
     near, settled = False, False
     for step in range(_MAX_STEPS):
-        slopes, found = chains.look(m, P, brief=not near)
+        slopes, found = chains.look(m, P, brief=step < _APPROACH)
         new = mixed(P, found, rate.value)
         both = new.solve(slopes.T).T
         m, P = m - rate.value * both.mean(axis=0), new
