@@ -230,3 +230,22 @@ def test_dear_curvature_is_asked_for_once(monkeypatch):
     assert (cheap.record.method, dear.record.method) == ("newton", "lbfgs")
     assert dear.record.status.converged
     np.testing.assert_allclose(dear.mean, cheap.mean, atol=1e-4 * cheap.sd.min())
+
+
+@pytest.mark.parametrize("engine", ["exact", "bethe", "kikuchi"])
+def test_the_posterior_at_given_parameters(engine):
+    """At a fit's own mode, with as many cases, it is the fit's."""
+    field, rng = bf.grid(3, 3), np.random.default_rng(0)
+    X = bf.sample(field, 0.4 * rng.normal(size=field.n_parameters), 200, rng)
+    fitted = bf.fit(field, X, bf.Normal(variance=0.5), engine, correction="none")
+    given = bf.laplace(field, fitted.mode, 200, bf.Normal(variance=0.5), engine)
+    np.testing.assert_allclose(given.precision, fitted.precision, rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(given.mean, fitted.mode)
+    assert "nothing was fitted" in str(given.record)
+    np.testing.assert_allclose(bf.laplace(field, fitted.mode, 0, engine=engine).sd, 1.0)
+    with pytest.raises(bf.InvalidInput, match="must not be negative"):
+        bf.laplace(field, fitted.mode, -1)
+    with pytest.raises(bf.InvalidInput, match="hidden"):
+        bf.laplace(field.with_hidden([0]), fitted.mode)
+    with pytest.raises(bf.InvalidInput, match="nothing to learn from"):
+        bf.laplace(field, fitted.mode, prior=bf.ARD())

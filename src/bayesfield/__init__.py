@@ -53,6 +53,7 @@ from bayesfield.posterior.compare import GroupComparison, compare, compare_group
 from bayesfield.posterior.conditional import fit_graphs, fit_sequences
 from bayesfield.posterior.cross_validation import VarianceChoice, cross_validated_variance
 from bayesfield.posterior.evidence import LogEvidence
+from bayesfield.posterior.given import laplace
 from bayesfield.posterior.structure import BernoulliEdges, BetaBinomialEdges, StructurePosterior, search_structure
 from bayesfield.prediction import (
     Labelling,
@@ -149,6 +150,7 @@ __all__ = [
     "grid_edges",
     "hidden_potts",
     "infer",
+    "laplace",
     "load_draws",
     "loo",
     "max_margin",

@@ -51,6 +51,7 @@ class Outcome(Enum):
     MINIMISED = "message passing did not settle; converged by minimising the free energy directly"
     SAMPLED = "sampled; means carry a Monte-Carlo error"
     OPTIMUM = "converged to an optimum"
+    GIVEN = "the parameters were given: nothing was fitted"
     CLOSED_FORM = "read off the data in closed form, without an objective"
     NOT_CONVERGED = (
         "not converged: the result is not a fixed point; raise the budget, add damping, or use bf.Exact() if the "
@@ -78,6 +79,7 @@ _GOOD = frozenset(
         Outcome.MINIMISED,
         Outcome.SAMPLED,
         Outcome.OPTIMUM,
+        Outcome.GIVEN,
         Outcome.CLOSED_FORM,
     }
 )

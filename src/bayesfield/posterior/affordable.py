@@ -4,7 +4,8 @@ import numpy as np
 
 from bayesfield.graph import Graph
 from bayesfield.inference import Auto, Bethe, Engine, Kikuchi, Sampled
-from bayesfield.learning import FieldObjective
+from bayesfield.learning import FieldObjective, HiddenObjective
+from bayesfield.response.base import require_dense
 from bayesfield.types import InvalidInput
 
 DENSE = 4000  # parameters up to which the precision is dense …
@@ -46,6 +47,22 @@ def correction_kind(objective: FieldObjective, curved: FieldObjective, wanted: s
     if shifted < _AFFORDABLE:
         return "mean", f"the variational one would take about {refined:.0f} s"
     return "none", f"a shift of the mean would take about {shifted:.0f} s"
+
+
+def precision_form(wanted: str, objective: FieldObjective, engine: Engine) -> str:
+    """The form of the precision, with what this engine can do."""
+    if wanted not in ("auto", "dense", "sparse", "matrix-free"):
+        raise InvalidInput(f'form is "auto", "dense", "sparse" or "matrix-free"; got {wanted!r}')
+    size = len(objective.statistic)
+    whole = not isinstance(objective, HiddenObjective)  # a difference of two sparse forms has none
+    local = whole and isinstance(engine, Auto | Bethe | Kikuchi) and objective.precision.ndim == 1
+    small = size <= (SMALL if local else DENSE)
+    if wanted == "dense" or (wanted == "auto" and small) or isinstance(engine, Sampled):
+        require_dense(size, "a posterior", 'Tie parameters, fit a smaller field, or take form="matrix-free".')
+        return "dense"
+    if wanted == "auto":
+        return "sparse" if local else "matrix-free"
+    return wanted
 
 
 def exact_fit(objective: FieldObjective, engine: Engine) -> float:

@@ -23,7 +23,7 @@ from bayesfield.learning.optimise import Watch
 from bayesfield.learning.precision import NotSparse, Precision
 from bayesfield.model import Parametrised, Prior, RandomField
 from bayesfield.model.prior import as_prior
-from bayesfield.posterior.affordable import DEAR, DEAR_FIT, DENSE, SAMPLED, SMALL, correction_kind, exact_fit
+from bayesfield.posterior.affordable import DEAR, DEAR_FIT, SAMPLED, correction_kind, exact_fit, precision_form
 from bayesfield.posterior.check import Check, check_fit
 from bayesfield.posterior.correction import CorrectionRecord, bends, mean_shift, sampled_shift
 from bayesfield.posterior.found import (
@@ -43,7 +43,6 @@ from bayesfield.posterior.relevance import PriorRecord, adapted
 from bayesfield.posterior.skewness import field_skewness, sampled_features
 from bayesfield.posterior.starts import begin, best_of, stochastic_em
 from bayesfield.posterior.variational import sampled_variational, variational
-from bayesfield.response.base import require_dense
 from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput
 
 __all__ = ["Iteration", "fit"]
@@ -214,18 +213,7 @@ class _Task:
 
     def form_for(self, engine: Engine) -> str:
         """The form of the precision, with what this engine can do."""
-        if self.form not in ("auto", "dense", "sparse", "matrix-free"):
-            raise InvalidInput(f'form is "auto", "dense", "sparse" or "matrix-free"; got {self.form!r}')
-        size = self.field.n_parameters
-        whole = not isinstance(self.objective, HiddenObjective)  # a difference of two sparse forms has none
-        local = whole and isinstance(engine, Auto | Bethe | Kikuchi) and self.objective.precision.ndim == 1
-        small = size <= (SMALL if local else DENSE)
-        if self.form == "dense" or (self.form == "auto" and small) or isinstance(engine, Sampled):
-            require_dense(size, "a posterior", 'Tie parameters, fit a smaller field, or take form="matrix-free".')
-            return "dense"
-        if self.form == "auto":
-            return "sparse" if local else "matrix-free"
-        return self.form
+        return precision_form(self.form, self.objective, engine)
 
     def _sampled(self, objective: FieldObjective, first: Any) -> tuple[Optimum, FloatArray]:
         """Stochastic Newton from a given point, or from the pseudo-likelihood's optimum."""
