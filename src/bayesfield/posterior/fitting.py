@@ -39,7 +39,8 @@ from bayesfield.posterior.found import (
 from bayesfield.posterior.laplace import SAMPLED_NEWTON, Posterior
 from bayesfield.posterior.methods import Learner, as_method, learn, uncorrected
 from bayesfield.posterior.modes import Starts
-from bayesfield.posterior.relevance import PriorRecord, adapted
+from bayesfield.posterior.prior_record import PriorRecord
+from bayesfield.posterior.relevance import adapted
 from bayesfield.posterior.skewness import field_skewness, sampled_features
 from bayesfield.posterior.starts import begin, best_of, stochastic_em
 from bayesfield.posterior.variational import sampled_variational, variational

@@ -27,7 +27,7 @@ from bayesfield.posterior.edges import (
 from bayesfield.posterior.evidence import LogEvidence, Peak, log_evidence
 from bayesfield.posterior.imputation import Imputation, impute
 from bayesfield.posterior.modes import Starts
-from bayesfield.posterior.relevance import PriorRecord
+from bayesfield.posterior.prior_record import PriorRecord
 from bayesfield.posterior.skewness import lean, log_density, probability_below
 from bayesfield.response.base import require_dense
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Status

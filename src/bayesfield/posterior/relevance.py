@@ -11,16 +11,15 @@ the weakest first, and the rest is what remains of the Gaussian given that it is
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
 from scipy import linalg
 
-from bayesfield.learning import Objective, Optimum
-from bayesfield.learning.precision import Precision
 from bayesfield.model.prior import Parametrised, Prior, Shared
+from bayesfield.posterior.found import Ended
+from bayesfield.posterior.prior_record import PriorRecord
 from bayesfield.types import BoolArray, FloatArray, InvalidInput
 
 _ROUNDS = 100
@@ -32,50 +31,8 @@ _GRID = np.exp(np.linspace(np.log(1e-6), np.log(1e8), 421))  # α
 _LEAST_BEND = 1e-3  # of a heavy tail's curvature at its centre: in the tails it is negative
 
 
-class Solved(Protocol):
-    """A mode with the precision there."""
-
-    @property
-    def objective(self) -> Objective: ...
-    @property
-    def optimum(self) -> Optimum: ...
-    @property
-    def precision(self) -> Precision: ...
-
-
-F = TypeVar("F", bound=Solved)
+F = TypeVar("F", bound=Ended)
 Solve = Callable[[FloatArray, FloatArray, FloatArray], F]  # of Λ⁻¹, μ and where to begin
-
-
-@dataclass(frozen=True, eq=False)
-class PriorRecord:
-    """What became of a prior that the data chose.
-
-    table: a row for each group: variance (0 where it was dropped), log_bayes_factor of its best variance against none
-    (where it was dropped, the last), dropped, and the round of that. rounds: searches for the mode. settled: whether
-    the last round changed nothing.
-    """
-
-    kind: str
-    table: pd.DataFrame
-    rounds: int
-    settled: bool
-
-    @property
-    def dropped(self) -> pd.DataFrame:
-        """The groups that were dropped."""
-        return self.table[self.table["dropped"]]
-
-    def __str__(self) -> str:
-        ended = "settled" if self.settled else "did not settle"
-        if not len(self.table):
-            return f"{self.kind}, {ended} in {self.rounds} rounds"
-        gone = int(self.table["dropped"].sum())
-        kept = self.table[~self.table["dropped"]]["variance"]
-        few = ", ".join(f"{name} {value:.3g}" for name, value in kept.items()) if len(kept) <= 4 else ""
-        spread = f"{kept.min():.2g} to {kept.max():.2g}" if len(kept) else "none left"
-        lost = f", {gone} of {len(self.table)} groups dropped" if gone else ""
-        return f"{self.kind}: variance {few or spread}{lost}; {ended} in {self.rounds} rounds"
 
 
 def adapted(prior: Prior, field: Parametrised, first: F, solve: Solve[F]) -> tuple[F, PriorRecord]:
@@ -124,7 +81,7 @@ class _Variances:
         kind = "maximum evidence" if self.threshold is None else "ARD"
         return found, PriorRecord(kind, table, rounds, settled)
 
-    def _step(self, found: Solved, round_: int) -> bool:
+    def _step(self, found: Ended, round_: int) -> bool:
         """New precisions from the posterior; whether they are the old ones."""
         objective = found.objective
         old = np.array([objective.precision[g.parameters[0]] for g in self.groups])
@@ -143,7 +100,7 @@ class _Variances:
         self.gain = np.where(there | (self.gone_in == round_), [u.gain for u in updates], self.gain)
         return bool(change.max(initial=0.0) < _SETTLED and not (self.gone_in == round_).any())
 
-    def _by_groups(self, away: FloatArray, found: Solved, round_: int) -> list[_Update]:
+    def _by_groups(self, away: FloatArray, found: Ended, round_: int) -> list[_Update]:
         """Each group's best precision given the others, after the weak ones have gone."""
         mean, covariance = away.copy(), found.precision.solve(np.eye(len(away)))
         precision = found.objective.precision
@@ -163,7 +120,7 @@ class _Variances:
             mean, covariance = _without(mean, covariance, self.groups[weakest].parameters)
         return updates
 
-    def _by_widths(self, away: FloatArray, found: Solved) -> list[_Update]:
+    def _by_widths(self, away: FloatArray, found: Ended) -> list[_Update]:
         """MacKay's update, α ← (n − α Σ_k Σ_kk) / Σ_k m_k², where only widths are known."""
         variance, precision = found.precision.sd**2, found.objective.precision
         updates = []

@@ -193,7 +193,7 @@ class _SpreadChains:
         quick = objective.field.graph.binary_pairs
         per_draw = max(2 * _PER_DRAW if quick else _PER_DRAW, -(-engine.chains // len(z)))
         chains = per_draw * len(z)
-        sweeps = min(engine.sweeps, max(_FEW_SWEEPS, 3 * engine.sweeps * engine.chains // chains))
+        sweeps = min(engine.sweeps, max(_FEW_SWEEPS, (3 if quick else 2) * engine.sweeps * engine.chains // chains))
         self.engine = replace(engine, chains=chains, sweeps=sweeps, snapshots=_SNAPSHOTS if quick else 1, shrink=False)
         self.even = np.empty((0, z.shape[1]))  # mean slope of each pair of draws, but for a constant
         self._chains: Chains | None = None
