@@ -58,6 +58,33 @@ def test_conditional_models_compare_by_their_labels():
         bf.compare([good, other])
 
 
+def test_graphs_compare_by_their_labels():
+    """The same labels in another order of states are the same data; exchanged labels are not."""
+    rng = np.random.default_rng(3)
+    X = [(rng.normal(size=(4, 2)), np.array([[0, 1], [1, 2], [2, 3]])) for _ in range(10)]
+    y = [["A" if v > 0 else "B" for v in x[:, 0]] for x, _ in X]
+    swapped = [["B" if v == "A" else "A" for v in labels] for labels in y]
+    one, same, other = (
+        bf.fit_graphs(bf.CRF(labels, 2), X, given, correction="none")
+        for labels, given in ((("A", "B"), y), (("B", "A"), y), (("B", "A"), swapped))
+    )
+    assert abs(np.diff(bf.compare([one, same])["log_evidence"])[0]) < 0.2
+    with pytest.raises(bf.InvalidInput, match="different data"):
+        bf.compare([one, other])
+
+
+def test_learned_priors_are_marked():
+    X = chain_data(100)
+    table = bf.compare({"given": bf.fit(bf.chain(3), X, PRIOR), "ard": bf.fit(bf.chain(3), X, bf.ARD())})
+    assert table["learned"].to_dict() == {"given": 0, "ard": 5}
+
+
+def test_an_excluded_model_has_no_probability():
+    X = chain_data(400)
+    table = bf.compare({"none": bf.fit(bf.pairwise(3, [], (-1, 1)), X), "chain": bf.fit(bf.chain(3), X)}, prior=[1, 0])
+    assert table["probability"].to_dict() == {"none": 1.0, "chain": 0.0}
+
+
 def test_groups_that_differ_in_one_coupling():
     first, second = chain_data(800, 3), chain_data(800, 4, (0.2, -0.3, 0.1, 0.9, 0.3))
     both, groups = pd.concat([first, second], ignore_index=True), ["a"] * 800 + ["b"] * 800
@@ -96,6 +123,10 @@ def test_groups_that_are_alike():
         (lambda p, X: bf.compare_groups(bf.chain(3), X, [1, 2]), "one entry for each"),
         (lambda p, X: bf.compare_groups(bf.chain(3), X, [1, None] * 15), "every case needs a group"),
         (lambda p, X: bf.compare_groups(bf.chain(3), X, [1, 2] * 15, bf.ARD()), "one fixed prior"),
+        (lambda p, X: bf.compare_groups(bf.chain(3), X, [1, 2] * 15, 1.0), "the prior is a bf.Normal"),
+        (lambda p, X: bf.compare_groups(bf.chain(3), X, [1, 2] * 15, bf.Normal(covariance=np.eye(5))), "covariance"),
+        (lambda p, X: bf.compare(p), "two posteriors or more"),
+        (lambda p, X: bf.compare([p, p], prior="even"), "must be numbers"),
     ],
 )
 def test_bad_input(call, reason):

@@ -132,6 +132,45 @@ def test_averages_over_structures():
     np.testing.assert_allclose(found.table["mean"], mean[4:], atol=0.02)
 
 
+def test_check_with_another_prior_mean():
+    """What is left out is zero, whatever the prior's mean; a single structure has a discrepancy, too."""
+    field, X = network(n_cases=80)
+    posterior = bf.fit(field, X, bf.Normal(variance=0.5, mean=0.6), "exact")
+    assert bf.search_structure(posterior, sweeps=200, check=10).discrepancy < 1.0
+    assert 0.0 < bf.search_structure(posterior, sweeps=200, check=1).discrepancy < 2.0
+    with pytest.raises(bf.InvalidInput, match="Gaussian prior"):
+        bf.search_structure(bf.fit(field, X, bf.Cauchy(), "exact"), sweeps=50, check=2)
+
+
+def test_dropped_edges_are_not_judged_again():
+    field, X = network(n_cases=200)
+    posterior = bf.fit(field, X, bf.ARD(groups=[None] * 4 + field.parameter_names[4:]), "exact", correction="none")
+    assert posterior.record.prior.table["dropped"].any()
+    for call in (posterior.edges, lambda: bf.search_structure(posterior)):
+        with pytest.raises(bf.InvalidInput, match="ARD has dropped"):
+            call()
+
+
+def test_far_from_a_gaussian_is_said():
+    """Two items that always agree, under a wide prior: no Gaussian holds that, and the table says so."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (60, 4))
+    X[:, 1], X[:, 2] = X[:, 0], 1
+    posterior = bf.fit(bf.pairwise(4, PAIRS), X, bf.Normal(variance=100.0), "exact")
+    assert "far from a Gaussian" in posterior.record.correction.reason
+    with pytest.warns(bf.FitWarning, match="Bayes factors are rough"):
+        posterior.edges()
+
+
+def test_joint_statements_of_a_sparse_posterior():
+    field, rng = bf.grid(6, 6), np.random.default_rng(1)
+    X = bf.sample(field, 0.3 * rng.normal(size=field.n_parameters), 300, rng)
+    sparse, dense = (bf.fit(field, X, PRIOR, "bethe", correction="none", form=form) for form in ("sparse", "dense"))
+    assert sparse.form.form == "sparse"
+    assert sparse.sure_signs().names == dense.sure_signs().names
+    np.testing.assert_allclose(*(p.summary(joint=True)["upper"] for p in (sparse, dense)), rtol=1e-6)
+
+
 def test_check_solves_structures_for_themselves():
     field, X = network(n_cases=400)
     found = bf.search_structure(bf.fit(field, X, PRIOR, "exact"), sweeps=500, check=15)
@@ -185,7 +224,13 @@ def test_signs_and_bands_that_hold_at_once():
         (lambda p: bf.BernoulliEdges(0.0), "between 0 and 1"),
         (lambda p: bf.BetaBinomialEdges(0.0, 1.0), "above zero"),
         (lambda p: bf.fit(bf.grid(2, 2), [[1, 1, 1, -1]], bf.Normal(covariance=np.eye(8))).edges(), "covariance"),
-        (lambda p: bf.search_structure(bf.fit(bf.grid(2, 2, tied=True), [[1, 1, 1, -1]])), "share the parameter"),
+        (lambda p: bf.search_structure(bf.fit(bf.grid(2, 2, tied=True), [[1, 1, 1, -1]])), "share parameters"),
+        (lambda p: bf.fit(bf.grid(2, 2, tied=True), [[1, 1, 1, -1]]).edges(), "share parameters"),
+        (lambda p: bf.search_structure(p, 0.5), "graph_prior is bf.BernoulliEdges"),
+        (lambda p: bf.search_structure(p.field), "takes a posterior"),
+        (lambda p: bf.search_structure(p, chains=2.5), "whole numbers"),
+        (lambda p: bf.BetaBinomialEdges(np.inf, 1.0), "finite and above zero"),
+        (lambda p: p.sure_signs(draws=0), "above zero"),
         (lambda p: bf.fit(bf.pairwise(2, []), [[0, 1]]).edges(), "no factor over two variables"),
         (lambda p: bf.fit_sequences(bf.CRF(2, 1), [[[1.0]]], [[0]]).edges(), "those of a bf.RandomField"),
     ],

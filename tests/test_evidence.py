@@ -143,6 +143,31 @@ def test_thermodynamic_integration(field):
         log_partition(known.graph, theta, engine, exact.tables, 1e-3)
 
 
+def test_a_fit_that_did_not_end_has_none():
+    """Loopy belief propagation at strong couplings stops anywhere; its evidence would be anything."""
+    field, rng = bf.grid(4, 4), np.random.default_rng(8)
+    X = bf.sample(field, np.repeat([0.0, 1.2], [16, 24]), 100, rng)
+    with pytest.warns(bf.FitWarning, match="not to be trusted"):
+        posterior = bf.fit(field, X, bf.Normal(variance=4.0), "bethe")
+    with pytest.raises(bf.InvalidInput, match="did not end at a mode"):
+        posterior.evidence()
+
+
+def test_heavy_tails_and_few_cases():
+    """A Cauchy prior and three cases: within four standard errors of the mean likelihood of prior draws."""
+    field, rng = bf.chain(2), np.random.default_rng(9)
+    X = np.array([[1, 1], [1, 1], [-1, -1]])
+    posterior = bf.fit(field, X, bf.Cauchy(scale=1.0), "exact")
+    draws = rng.standard_cauchy((400_000, 3))
+    states = np.array(list(itertools.product((-1, 1), repeat=2)))
+    energy = draws[:, :2] @ states.T + draws[:, 2:] * np.prod(states, axis=1)
+    given = energy[:, 3] * 2 + energy[:, 0] - 3 * special.logsumexp(energy, axis=1)
+    weight = np.exp(given)
+    wanted, error = np.log(weight.mean()), weight.std() / weight.mean() / np.sqrt(len(weight))
+    found = posterior.evidence(draws=4000)
+    assert abs(found.value - wanted) < 4 * np.hypot(error, found.error) + 0.02
+
+
 def test_an_empty_precision():
     assert DensePrecision(np.empty((0, 0))).log_det == 0.0
 
@@ -150,8 +175,9 @@ def test_an_empty_precision():
 def test_bad_input():
     field, X = lattice(10)
     posterior = bf.fit(field, X, PRIOR, "exact")
-    with pytest.raises(bf.InvalidInput, match="must not be negative"):
-        posterior.evidence(draws=-1)
+    for wrong in (-1, 10, 1.5):
+        with pytest.raises(bf.InvalidInput, match="draws is 0, for plain Laplace"):
+            posterior.evidence(draws=wrong)
     for wrong in (np.inf, 0.0, -1.0, "large", [1.0, np.nan]):
         with pytest.raises(bf.InvalidInput, match="prior variances"):
             bf.Normal(variance=wrong)  # an improper prior has no evidence

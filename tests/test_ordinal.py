@@ -281,6 +281,20 @@ def test_a_recoded_posterior_can_be_checked_and_imputes():
     assert there.impute(X + 1, draws=5, completions=1).completions.shape == (1, 300, 3)
 
 
+def test_the_prior_is_recoded_too():
+    """On the new scale λ′ = Tλ has the variance that the old prior gives it; edges are judged alike."""
+    old, new = bf.ordinal(3, LOOP, 3), bf.ordinal(3, LOOP, 3, interaction="association")
+    rng = np.random.default_rng(3)
+    posterior = bf.fit(old, bf.sample(old, rng.normal(0.0, 0.4, old.n_parameters), 200, rng), bf.Normal(variance=2.0))
+    there = bf.recoded(posterior, new)
+    edges = np.array(list(old.groups)) == "edges"
+    np.testing.assert_allclose(1.0 / there.prior.precision(new), np.where(edges, 0.5, 2.0))
+    np.testing.assert_allclose(there.edges()["log_bayes_factor"], posterior.edges()["log_bayes_factor"], atol=0.02)
+    assert abs(there.evidence(draws=0).value - posterior.evidence(draws=0).value) < 1e-6
+    with pytest.raises(bf.InvalidInput, match="the new field is"):
+        bf.recoded(posterior, 3)
+
+
 def test_a_posterior_of_fewer_parameters_has_no_density():
     posterior, _ = fitted(bf.ordinal(3, LOOP, 4, blume_capel=2.0), correction="none")
     with pytest.raises(bf.InvalidInput, match="do not determine one another"):

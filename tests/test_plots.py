@@ -137,3 +137,14 @@ def test_structure_sizes_sum_to_one(edges):
     heights = {round(p.get_x() + p.get_width() / 2): p.get_height() for p in ax.patches}
     assert heights == pytest.approx({0: 0.1, 1: 0.3, 2: 0.6})
     plt.close("all")
+
+
+def test_pictures_of_edges_say_what_they_need(edges):
+    with pytest.raises(bf.InvalidInput, match="'mean' is missing"):
+        plots.network(edges[0].drop(columns="mean"))
+    with pytest.raises(bf.InvalidInput, match="'at_5' is missing"):
+        plots.edge_evidence(edges[0], threshold=5)
+    with pytest.raises(bf.InvalidInput, match="'share' is missing"):
+        plots.structure_sizes(edges[0])
+    plots.network(edges[0].assign(mean=0.0, first=[1, 1, 2], second=[2, 3, 3]))  # no effect, names that are numbers
+    plt.close("all")

@@ -213,7 +213,7 @@ def test_misfit_is_caught(lattice):
 def test_statistics_of_the_data(lattice):
     """Against plain formulas."""
     X = lattice.field.decode(lattice.objective.codes)
-    t = bf.predictive_check(lattice, draws=5).table.set_index(["statistic", "item"])["observed"]
+    t = bf.predictive_check(lattice, draws=40).table.set_index(["statistic", "item"])["observed"]
     np.testing.assert_allclose(t["mean"], X.mean(axis=0))
     i, j = np.triu_indices(12, 1)
     np.testing.assert_allclose(t["correlation"], np.corrcoef(X.T)[i, j])
@@ -248,7 +248,9 @@ def test_holes_are_made_in_replicates_too():
     np.testing.assert_allclose(t["correlation"], frame.corr(method="pearson").to_numpy()[i, j], atol=1e-9)
     assert t["sum score", "3"] == (frame.sum(axis=1) == 3).mean()
     assert len(check.outside) <= 0.1 * len(check.table)
-    bf.predictive_check(posterior, draws=3, statistics={"n": lambda x: shapes.append(np.isnan(x)) or np.isnan(x).sum()})
+    bf.predictive_check(
+        posterior, draws=40, statistics={"n": lambda x: shapes.append(np.isnan(x)) or np.isnan(x).sum()}
+    )
     assert all((s == frame.isna().to_numpy()).all() for s in shapes)
 
 
@@ -256,7 +258,7 @@ def test_words_have_shares_and_agreement():
     field = bf.potts(6, bf.grid_edges(2, 3), ["red", "green", "blue"])
     X = bf.sample(field, np.full(field.n_parameters, 0.5), 200, 1)
     X[0, 0] = None
-    t = bf.predictive_check(bf.fit(field, X), draws=20).table
+    t = bf.predictive_check(bf.fit(field, X), draws=40).table
     assert list(t["statistic"].unique()) == ["share", "agreement", "cluster"]
     t = t.set_index("item")["observed"]
     assert t["x0=green"] == (X[:, 0] == "green").sum() / 199
@@ -269,14 +271,14 @@ def test_hidden_variables_are_left_out():
     X = bf.sample(field, np.random.default_rng(0).normal(0, 1.5, field.n_parameters), 200, 0)
     position = [field.names.index(f"x{k}") for k in range(4)]
     posterior = bf.fit(field, pd.DataFrame(X[:, position], columns=[f"x{k}" for k in range(4)]), correction="none")
-    items = bf.predictive_check(posterior, draws=10).table["item"]
+    items = bf.predictive_check(posterior, draws=40).table["item"]
     assert not items.str.contains("component").any()
 
 
 def test_many_pairs_are_the_edges_and_some_more():
     field = bf.grid(9, 9)
     posterior = bf.fit(field, bf.sample(field, np.full(field.n_parameters, 0.1), 50, 0), engine="bethe")
-    check = bf.predictive_check(posterior, draws=4, engine=bf.Sampled(burn_in=5, sweeps=10))
+    check = bf.predictive_check(posterior, draws=40, engine=bf.Sampled(burn_in=5, sweeps=10))
     names = set(check.table.loc[check.table["statistic"] == "correlation", "item"])
     assert {f"{field.names[i]}, {field.names[j]}" for i, j in field.edges} <= names
     assert len(field.edges) + 400 < len(names) < len(field.edges) + 501
@@ -284,23 +286,23 @@ def test_many_pairs_are_the_edges_and_some_more():
 
 
 def test_the_same_seed_gives_the_same_check(lattice):
-    first, second = (bf.predictive_check(lattice, draws=10, rng=7).table for _ in range(2))
+    first, second = (bf.predictive_check(lattice, draws=40, rng=7).table for _ in range(2))
     pd.testing.assert_frame_equal(first, second)
 
 
 def test_own_statistics(lattice):
     check = bf.predictive_check(
-        lattice, draws=20, statistics={"all up": lambda x: (x == 1).all(axis=1).mean(), "rows": lambda x: x.mean(0)[:3]}
+        lattice, draws=40, statistics={"all up": lambda x: (x == 1).all(axis=1).mean(), "rows": lambda x: x.mean(0)[:3]}
     )
     assert check.replicates["all up"].shape == (20, 1)
     assert list(check.table["item"]) == ["", "0", "1", "2"]
     with pytest.raises(bf.InvalidInput, match="'word' gave no number"):
-        bf.predictive_check(lattice, draws=2, statistics={"word": lambda x: "many"})
+        bf.predictive_check(lattice, draws=40, statistics={"word": lambda x: "many"})
     with pytest.raises(bf.InvalidInput, match="functions of an"):
-        bf.predictive_check(lattice, draws=2, statistics={"mean": 3})
+        bf.predictive_check(lattice, draws=40, statistics={"mean": 3})
     sizes = iter((2, 2, 3, 3))
     with pytest.raises(bf.InvalidInput, match="gave 2 numbers once and 3 then"):
-        bf.predictive_check(lattice, draws=3, statistics={"grows": lambda x: np.zeros(next(sizes))})
+        bf.predictive_check(lattice, draws=40, statistics={"grows": lambda x: np.zeros(next(sizes))})
 
 
 def test_constant_columns_have_no_correlation():
@@ -310,13 +312,13 @@ def test_constant_columns_have_no_correlation():
     posterior = bf.fit(field, X)
     Y = X.copy()
     Y[:, 2] = 1
-    table = bf.predictive_check(posterior, Y, draws=20).table.set_index("item")
+    table = bf.predictive_check(posterior, Y, draws=40).table.set_index("item")
     assert table.loc["x0, x2"].drop("statistic").isna().all()
     assert np.isfinite(table.loc["x0, x1", "p"])
 
 
 def test_plot_shows_every_item(lattice):
-    check = bf.predictive_check(lattice, draws=20)
+    check = bf.predictive_check(lattice, draws=40)
     figure = plots.predictive(check)
     assert [ax.get_title() for ax in figure.axes if ax.get_visible()] == ["mean", "correlation", "sum score", "cluster"]
     for ax, name in zip(figure.axes[:2], ("mean", "correlation"), strict=True):
@@ -483,3 +485,14 @@ def test_sequences_have_nothing_to_check():
     crf, data = sequences()
     with pytest.raises(bf.InvalidInput, match="exact"):
         bf.fit_sequences(crf, data).check()
+
+
+def test_one_variable_and_nothing_to_compare():
+    posterior = bf.fit(bf.pairwise(1, []), [[0], [1], [1]])
+    assert set(bf.predictive_check(posterior, draws=40).table["statistic"]) >= {"mean"}
+    with pytest.raises(bf.InvalidInput, match="gave nothing"):
+        bf.predictive_check(posterior, draws=40, statistics={"s": lambda x: []})
+    with pytest.raises(bf.InvalidInput, match="every statistic of the data is NaN"):
+        bf.predictive_check(posterior, draws=40, statistics={"s": lambda x: np.nan})
+    with pytest.raises(bf.InvalidInput, match="no case to leave out"):
+        bf.loo(bf.fit(bf.pairwise(1, []), np.empty((0, 1))))

@@ -137,6 +137,26 @@ def test_cauchy_lets_large_effects_be():
     assert (heavy.prior.precision(field)[:4] == 1.0).all()
 
 
+def test_without_data_nothing_is_chosen():
+    field = bf.chain(3)
+    posterior = bf.fit(field, np.empty((0, 3)), bf.Normal(variance="evidence"), "exact")
+    assert posterior.record.prior.table["variance"].iloc[0] == 1.0
+    np.testing.assert_allclose(posterior.sd, 1.0)
+
+
+def test_cauchy_beside_variances_by_group():
+    field, X = lattice(side=2)
+    prior = bf.Cauchy(scale=1.0, groups=("edges",), others=bf.Normal(variance={"nodes": 10.0}))
+    assert (bf.fit(field, X, prior, "exact").prior.precision(field)[:4] == 0.1).all()
+
+
+def test_noisy_modes_settle():
+    """Sampled modes never stand quite still; the rounds end all the same."""
+    field, X = lattice(side=2)
+    for prior in (bf.Cauchy(scale=1.0), bf.Normal(variance="evidence")):
+        assert bf.fit(field, X, prior, "sampled", correction="none").record.prior.rounds < 15
+
+
 def test_a_learned_prior_goes_on_to_the_samplers():
     field, X = lattice(side=2)
     posterior = bf.fit(field, X, bf.Normal(variance="evidence"), "exact")
@@ -151,7 +171,12 @@ def test_a_learned_prior_goes_on_to_the_samplers():
         (lambda: bf.ARD(variance=np.inf), "finite and above zero"),
         (lambda: bf.ARD(threshold=0.5), "1 or more"),
         (lambda: bf.Cauchy(scale=0.0), "above zero"),
-        (lambda: bf.Cauchy(others=bf.Normal(covariance=np.eye(2))), "give them a variance"),
+        (lambda: bf.Cauchy(others=bf.Normal(covariance=np.eye(2))), "independent parameters: give a variance"),
+        (lambda: bf.Cauchy(scale="a"), "above zero"),
+        (lambda: bf.Cauchy(groups="edges"), "a sequence of names"),
+        (lambda: bf.Cauchy(others=bf.Normal(variance="evidence")), "no variance is learned"),
+        (lambda: bf.ARD(variance="evidence"), "finite and above zero"),
+        (lambda: bf.ARD(groups=5), "groups are names"),
         (lambda: bf.Normal(variance="wide"), "must be numbers"),
         (lambda: bf.Normal(variance={"nodes": "much", "edges": 1.0}), "must be numbers"),
         (lambda: fitted(bf.ARD(groups=["a", "b"])), "cover all 5 parameters; got 2 names"),

@@ -103,9 +103,10 @@ def network(table: pd.DataFrame, ax: Axes | None = None, threshold: float = 0.5)
 
     table: of ``posterior.edges()`` or of ``bf.search_structure(...)``.
     """
+    _need(table, "first", "second", "inclusion", "mean")
     axes, places = _circle(table, ax)
     there = table[table["inclusion"] >= threshold]
-    strongest = float(there["mean"].abs().max()) if len(there) else 1.0
+    strongest = max(float(there["mean"].abs().max()), 1e-300) if len(there) else 1.0
     for row in _rows(there):
         colour = _POSITIVE if row.mean > 0 else _NEGATIVE
         width = 0.5 + 5.0 * abs(row.mean) / strongest
@@ -118,6 +119,7 @@ def network(table: pd.DataFrame, ax: Axes | None = None, threshold: float = 0.5)
 
 def edge_evidence(table: pd.DataFrame, ax: Axes | None = None, threshold: int = 10) -> Axes:
     """What the data say of every edge: there, not there, or not enough to tell, at a Bayes factor of 10 or 3."""
+    _need(table, "first", "second", f"at_{threshold}")
     axes, places = _circle(table, ax)
     colours = {"included": _POSITIVE, "inconclusive": _UNCLEAR, "excluded": _NEGATIVE}
     verdict = table[f"at_{threshold}"]
@@ -131,11 +133,12 @@ def edge_evidence(table: pd.DataFrame, ax: Axes | None = None, threshold: int = 
 
 def inclusion(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """The inclusion probability of every edge as a matrix."""
+    _need(table, "first", "second", "inclusion")
     names = _ends(table)
     at = {name: k for k, name in enumerate(names)}
     matrix = np.full((len(names), len(names)), np.nan)
     for row in _rows(table):
-        i, j = at[row.first], at[row.second]
+        i, j = at[str(row.first)], at[str(row.second)]
         matrix[i, j] = matrix[j, i] = row.inclusion
     axes = _axes(ax, (1.5 + 0.3 * len(names), 1.0 + 0.3 * len(names)))
     image = axes.imshow(matrix, vmin=0.0, vmax=1.0, cmap=_DIVERGING)
@@ -147,6 +150,7 @@ def inclusion(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
 
 def structure_sizes(structures: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """How many edges the visited structures have. structures: of ``bf.search_structure(...)``."""
+    _need(structures, "share")
     axes = _axes(ax, (5.6, 3.2))
     edges = structures.drop(columns="share").sum(axis=1)
     share = structures["share"].groupby(edges).sum() / structures["share"].sum()
@@ -160,6 +164,15 @@ def structure_sizes(structures: pd.DataFrame, ax: Axes | None = None) -> Axes:
 def _rows(table: pd.DataFrame) -> Iterator[Any]:
     """Edges one by one, by the names of their columns."""
     return table.itertuples()
+
+
+def _need(table: Any, *columns: str) -> None:
+    missing = [c for c in columns if not isinstance(table, pd.DataFrame) or c not in table]
+    if missing:
+        raise InvalidInput(
+            f"this picture is of a table with the columns {', '.join(columns)}: posterior.edges(), or .table or "
+            f".structures of bf.search_structure(…); {missing[0]!r} is missing"
+        )
 
 
 def _ends(table: pd.DataFrame) -> list[str]:
@@ -184,7 +197,7 @@ def _circle(table: pd.DataFrame, ax: Axes | None) -> tuple[Axes, dict[str, tuple
 
 
 def _line(axes: Axes, places: Mapping[str, tuple[float, float]], row: Any, **style: Any) -> None:
-    (x, y), (u, v) = places[row.first], places[row.second]
+    (x, y), (u, v) = places[str(row.first)], places[str(row.second)]
     axes.plot([x, u], [y, v], solid_capstyle="round", **style)
 
 

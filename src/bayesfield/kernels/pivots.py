@@ -18,7 +18,7 @@ from bayesfield.types import BoolArray, FloatArray, IntArray
 class Groups(NamedTuple):
     """Parameters that come and go together: those of group g are members[ptr[g] : ptr[g+1]].
 
-    prior_at_zero: (F,) log density of each parameter's prior at zero. odds: (G + 1,) log prior odds of one more group
+    prior_at_zero: (F,) log density of each parameter's prior at zero. odds: (G,) log prior odds of one more group
     when so many others are in.
     """
 

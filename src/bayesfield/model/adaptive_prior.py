@@ -1,11 +1,12 @@
 """Priors that take their shape from the data: relevance determination, and heavy tails."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from bayesfield.model.prior import Normal, Parametrised, Prior, Shared, shared_by
+from bayesfield.model.prior import EVIDENCE, Normal, Parametrised, Prior, Shared, shared_by
 from bayesfield.types import BoolArray, FloatArray, InvalidInput
 
 
@@ -26,10 +27,12 @@ class ARD(Prior):
     variance: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.variance) and self.variance > 0.0):
+        if not _positive(self.variance):
             raise InvalidInput(f"ARD begins at a variance that is finite and above zero; got {self.variance!r}")
-        if not self.threshold >= 1.0:
+        if not _positive(self.threshold) or self.threshold < 1.0:
             raise InvalidInput(f"threshold is a Bayes factor, 1 or more; got {self.threshold!r}")
+        if not isinstance(self.groups, str | Sequence | Mapping | np.ndarray | None):
+            raise InvalidInput(f"groups are names, one for each parameter; got {self.groups!r}")
 
     def location(self, field: Parametrised) -> FloatArray:
         return np.zeros(field.n_parameters)
@@ -78,17 +81,29 @@ class Cauchy(Prior):
     others: Normal = field(default_factory=lambda: Normal(variance=1.0))
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.scale) and self.scale > 0.0):
+        if not _positive(self.scale):
             raise InvalidInput(f"the scale of a Cauchy prior is finite and above zero; got {self.scale!r}")
-        if self.others.covariance is not None:
-            raise InvalidInput("beside a Cauchy prior the others are independent: give them a variance")
+        if isinstance(self.groups, str):
+            raise InvalidInput(f"groups is a sequence of names, such as ({self.groups!r},); got {self.groups!r}")
+        if not isinstance(self.others, Normal) or self.others.covariance is not None:
+            raise InvalidInput(
+                "beside a Cauchy prior the others are a bf.Normal with independent parameters: give a variance"
+            )
+        if isinstance(self.others.variance, str) or (
+            isinstance(self.others.variance, Mapping) and EVIDENCE in self.others.variance.values()
+        ):
+            raise InvalidInput('beside a Cauchy prior no variance is learned: give numbers instead of "evidence"')
 
     def location(self, model: Parametrised) -> FloatArray:
         return np.where(self._heavy(model), 0.0, self.others.location(model))
 
     def precision(self, model: Parametrised) -> FloatArray:
         """For the heavy ones the curvature at zero."""
-        return np.where(self._heavy(model), 2.0 / self.scale**2, self.others.precision(model))
+        others = self.others
+        if isinstance(others.variance, Mapping):  # heavy groups need none of their own
+            heavy = dict.fromkeys(self.groups if self.groups is not None else model.groups, 1.0)
+            others = replace(others, variance=heavy | dict(others.variance))
+        return np.where(self._heavy(model), 2.0 / self.scale**2, others.precision(model))
 
     def tails(self, model: Parametrised) -> FloatArray | None:
         return np.where(self._heavy(model), self.scale, np.inf)
@@ -102,3 +117,7 @@ class Cauchy(Prior):
             raise InvalidInput(f"the field's groups are {sorted(set(own))}; the prior names {sorted(strange)}")
         result: BoolArray = np.isin(own, list(self.groups))
         return result
+
+
+def _positive(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and bool(0.0 < value < np.inf)

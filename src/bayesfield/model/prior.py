@@ -75,13 +75,13 @@ class Normal(Prior):
     def __post_init__(self) -> None:
         if (self.variance is None) == (self.covariance is None):
             raise InvalidInput("give the prior either a variance or a covariance matrix")
-        if not np.isfinite(_numbers(self.mean, "the prior mean")).all():
+        if not np.isfinite(as_numbers(self.mean, "the prior mean")).all():
             raise InvalidInput(f"the prior mean must be finite; got {self.mean!r}")
         if self.variance is None:
             return
         values = list(self.variance.values()) if isinstance(self.variance, Mapping) else [self.variance]
         fixed: Any = [v for v in values if not (isinstance(v, str) and v == EVIDENCE)]
-        numbers = _numbers(fixed[0] if len(fixed) == 1 else fixed, "prior variances")
+        numbers = as_numbers(fixed[0] if len(fixed) == 1 else fixed, "prior variances")
         if not np.isfinite(numbers).all() or (numbers <= 0).any():
             raise InvalidInput(f"prior variances must be finite and above zero; got {self.variance!r}")
 
@@ -111,7 +111,7 @@ class Normal(Prior):
         return tuple(s for s in shared_by([g if g in wanted else None for g in field.groups]))
 
     def _inverse(self, size: int) -> FloatArray:
-        matrix = _numbers(self.covariance, "the prior covariance")
+        matrix = as_numbers(self.covariance, "the prior covariance")
         if matrix.shape != (size, size):
             raise InvalidInput(f"the prior covariance needs shape {(size, size)}; got {matrix.shape}")
         if not np.isfinite(matrix).all():
@@ -149,7 +149,8 @@ def shared_by(labels: Sequence[Hashable]) -> tuple[Shared, ...]:
     return tuple(Shared(str(name), np.array(own, dtype=np.int64)) for name, own in members.items())
 
 
-def _numbers(value: Any, what: str) -> FloatArray:
+def as_numbers(value: Any, what: str) -> FloatArray:
+    """An array, or an error that says what must be numbers."""
     try:
         return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):

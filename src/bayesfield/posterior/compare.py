@@ -14,7 +14,8 @@ from scipy import special
 from bayesfield.learning import FieldObjective, Objective
 from bayesfield.learning.conditional import ChainObjective
 from bayesfield.model import Prior, RandomField
-from bayesfield.model.prior import shared_by
+from bayesfield.model.conditional import CRF
+from bayesfield.model.prior import as_numbers, as_prior, shared_by
 from bayesfield.posterior.edges import log_density_at_zero, log_prior_at_zero, verdicts
 from bayesfield.posterior.fitting import fit
 from bayesfield.posterior.laplace import Posterior
@@ -26,24 +27,28 @@ def compare(posteriors: Mapping[str, Posterior] | Sequence[Posterior], prior: Ar
 
     posteriors: by name, or in order. prior: probabilities of the models before the data; by default equal. Columns:
     parameters; log_evidence and its Monte-Carlo error; log_bayes_factor against the best; probability; method, how the
-    evidence was found.
+    evidence was found; learned, how many prior variances the same data chose: where there are many, the evidence is
+    flattered.
     """
-    named = dict(posteriors) if isinstance(posteriors, Mapping) else {f"model {k}": p for k, p in enumerate(posteriors)}
+    given = posteriors if isinstance(posteriors, Mapping | Sequence) else ()
+    named = dict(given) if isinstance(given, Mapping) else {f"model {k}": p for k, p in enumerate(given)}
     if len(named) < 2 or not all(isinstance(p, Posterior) for p in named.values()):
-        raise InvalidInput("compare takes two posteriors or more, as bf.fit returns them")
+        raise InvalidInput("compare takes two posteriors or more, by name or in a list, as bf.fit returns them")
     before = _probabilities(prior, len(named))
     _same_data(named)
     found = [p.evidence() for p in named.values()]
     value = np.array([e.value for e in found])
-    top = value[before > 0.0].max()
+    with np.errstate(divide="ignore"):
+        weight = value + np.log(before)
     table = pd.DataFrame(
         {
             "parameters": [len(p.mean) for p in named.values()],
             "log_evidence": value,
             "error": [e.error for e in found],
             "log_bayes_factor": value - value.max(),
-            "probability": before * np.exp(value - top) / float(before @ np.exp(value - top)),
+            "probability": special.softmax(weight),
             "method": [e.method for e in found],
+            "learned": [_learned(p) for p in named.values()],
         },
         index=pd.Index(list(named), name="model"),
     )
@@ -85,8 +90,9 @@ def compare_groups(
 ) -> GroupComparison:
     """Each group's posterior, their differences, and whether the groups share all parameters.
 
-    X: cases, as in ``bf.fit``. groups: the group of every case. prior: of the parameters of each group and of all. The
-    difference of two independent parameters has a prior twice as wide. options: of ``bf.fit``, for every fit.
+    X: cases, as in ``bf.fit``. groups: the group of every case, in the order of X. prior: of the parameters of each
+    group and of all. The difference of two independent parameters has a prior twice as wide. options: of ``bf.fit``,
+    for every fit.
     """
     owner = np.asarray(groups, dtype=object)
     if owner.ndim != 1 or len(owner) != len(X):
@@ -96,7 +102,10 @@ def compare_groups(
     names = sorted(set(owner.tolist()), key=str)
     if len(names) < 2:
         raise InvalidInput(f"a comparison needs at least two groups; got {names}")
-    if prior is not None and (prior.learned(field) or prior.tails(field) is not None):
+    prior = as_prior(prior)
+    if prior.precision(field).ndim == 2:
+        raise InvalidInput("groups are compared under a prior of independent parameters; this has a covariance")
+    if prior.learned(field) or prior.tails(field) is not None:
         raise InvalidInput("groups are compared under one fixed prior: take bf.Normal with variances that are numbers")
     posteriors = {name: fit(field, _rows(X, owner == name), prior, **options) for name in names}
     pooled = fit(field, X, prior, **options)
@@ -153,8 +162,14 @@ def _rows(X: Any, chosen: np.ndarray) -> Any:
     return X[chosen] if isinstance(X, pd.DataFrame) else np.asarray(X)[chosen]
 
 
+def _learned(posterior: Posterior) -> int:
+    """Prior variances that the data chose."""
+    chosen = posterior.record.prior
+    return 0 if chosen is None else len(chosen.table)
+
+
 def _probabilities(prior: ArrayLike | None, count: int) -> FloatArray:
-    given = np.full(count, 1.0 / count) if prior is None else np.asarray(prior, dtype=np.float64)
+    given = np.full(count, 1.0 / count) if prior is None else as_numbers(prior, "prior probabilities")
     if given.shape != (count,) or not (given >= 0.0).all() or not np.isclose(given.sum(), 1.0):
         raise InvalidInput(f"prior needs {count} probabilities that sum to one; got {prior!r}")
     return given
@@ -179,8 +194,8 @@ def _data_key(posterior: Posterior) -> str:
         return _digest(_cells(field, objective.codes))
     if isinstance(objective, ChainObjective):
         return _digest([objective.data.ptr, objective.data.labels, [str(label) for label in objective.crf.visible]])
-    if isinstance(objective, FieldObjective):
-        return _digest([objective.codes])
+    if isinstance(objective, FieldObjective) and isinstance(field, CRF):
+        return _digest([np.array([str(label) for label in field.visible] + ["?"])[objective.codes]])
     raise InvalidInput("a posterior without its data cannot be compared")
 
 
@@ -189,10 +204,15 @@ def _cells(field: RandomField, codes: IntArray) -> list[Any]:
     seen = sorted(np.flatnonzero((codes >= 0).any(axis=0)).tolist(), key=lambda v: field.names[v])
     columns = []
     for v in seen:
-        labels = np.array([str(s) for s in field.states[v]] + ["?"])
+        labels = np.array([_label(s) for s in field.states[v]] + ["?"])
         columns.append(labels[codes[:, v]])
     names = [field.names[v] for v in seen]
     return [names, np.sort(np.array(["\t".join(row) for row in zip(*columns, strict=True)]))]
+
+
+def _label(state: Any) -> str:
+    """1 and 1.0 are one label."""
+    return str(float(state)) if isinstance(state, int | float | np.number) else str(state)
 
 
 def _digest(parts: Sequence[Any]) -> str:

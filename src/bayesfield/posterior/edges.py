@@ -4,8 +4,9 @@ In the model that has all edges, the Bayes factor for an edge against none is th
 posterior's, of the edge's parameters: log BF = log p(0) − log p(0|D).
 """
 
+import warnings
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,8 +14,9 @@ from scipy import linalg, special
 
 from bayesfield.learning import Objective
 from bayesfield.model import Parametrised, RandomField
-from bayesfield.types import FloatArray, IntArray, InvalidInput
+from bayesfield.types import FitWarning, FloatArray, IntArray, InvalidInput
 
+GONE = 1e10  # prior precision of a parameter that is left out: its sd is 1e-5
 VERDICTS = ("excluded", "inconclusive", "included")
 
 
@@ -49,17 +51,37 @@ def edges_of(field: Parametrised) -> list[Edge]:
     return [Edge(i, j, np.array(sorted(own), dtype=np.int64)) for (i, j), own in sorted(kept.items())]
 
 
-def log_prior_at_zero(objective: Objective | None) -> FloatArray:
-    """(F,) log density at zero of every parameter's own prior."""
+def log_prior_at_zero(objective: Objective | None, edges: Sequence[Edge] = ()) -> FloatArray:
+    """(F,) log density at zero of every parameter's own prior. Refuses edges that share parameters or were dropped."""
     if objective is None:
         raise InvalidInput("this posterior came without its data and prior: there is nothing to compare with")
     if objective.precision.ndim == 2:
         raise InvalidInput("edges are judged one by one under a prior of independent parameters; this has a covariance")
+    own = np.concatenate([e.parameters for e in edges]) if edges else np.empty(0, dtype=np.int64)
+    if len(np.unique(own)) < len(own):
+        raise InvalidInput("edges share parameters, so that they come and go together: see posterior.summary()")
+    if (objective.precision[own] >= GONE).any():
+        raise InvalidInput(
+            "ARD has dropped some of these edges already (posterior.record.prior tells which); for Bayes factors fit "
+            "under a prior that does not depend on the data, such as bf.Normal(variance=1.0)"
+        )
     gaussian = 0.5 * (np.log(objective.precision / (2.0 * np.pi)) - objective.precision * objective.location**2)
     if objective.tails is None:
         return gaussian
     result: FloatArray = np.where(np.isfinite(objective.tails), -np.log(np.pi * objective.tails), gaussian)
     return result
+
+
+def warn_of_tails(record: Any, depth: int) -> None:
+    """Bayes factors take the posterior for a Gaussian; where the record says that it is far from one, so does this."""
+    reason = record.correction.reason
+    if not record.status.converged or reason.startswith("far from a Gaussian"):
+        why = reason if record.status.converged else str(record.status)
+        warnings.warn(
+            f"these Bayes factors are rough: {why}. Compare fits with and without an edge: bf.compare",
+            FitWarning,
+            stacklevel=depth + 1,
+        )
 
 
 def log_density_at_zero(mean: FloatArray, covariance: FloatArray) -> float:

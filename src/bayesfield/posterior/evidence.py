@@ -24,6 +24,7 @@ _GOAL = 0.03  # nats: error at which no more draws are made
 _FIRST, _MOST = 256, 4096  # pairs of draws
 _AFFORDABLE = 10.0  # seconds, more or less
 _EVEN = 40.0  # pairs that an uneven sample must be worth
+_FREEDOM = 5.0  # of the draws where the prior has heavy tails
 _ENDURED = 0.01  # share of draws without an answer
 _SAMPLED_GOAL = 0.2  # nats: of the log-likelihood, by thermodynamic integration
 
@@ -47,7 +48,8 @@ class LogEvidence:
         return self.value
 
     def __str__(self) -> str:
-        known = f"log evidence {self.value:.2f} ± {self.error:.2f} nats, by {self.method}"
+        error = f" ± {self.error:.2f}" if self.error else ""  # Laplace's own error is not known
+        known = f"log evidence {self.value:.2f}{error} nats, by {self.method}"
         if self.method == "importance":
             return f"{known} (worth {self.effective:.0f} pairs of draws; Laplace {self.laplace:.2f})"
         return known + (f" ({self.reason})" if self.reason else "")
@@ -66,12 +68,14 @@ class Peak:
 
 def log_evidence(peak: Peak, draws: int | None = None, rng: np.random.Generator | int | None = 0) -> LogEvidence:
     """draws: pairs for importance sampling; by default as many as make the error small. 0 is plain Laplace."""
-    if draws is not None and draws < 0:
-        raise InvalidInput(f"draws must not be negative; got {draws}")
+    if draws is not None and not (isinstance(draws, int | np.integer) and (draws == 0 or draws >= _EVEN)):
+        raise InvalidInput(f"draws is 0, for plain Laplace, or a whole number of {_EVEN:.0f} or more; got {draws!r}")
     laplace, error = _laplace(peak)
     if isinstance(peak.objective, FieldObjective) and isinstance(peak.objective.engine, Sampled):
         return LogEvidence(laplace, error, laplace, "laplace", reason="sampling has no log Z at draws")
-    if draws == 0 or not len(peak.mode) or peak.corrected.form != "dense":
+    if peak.corrected.form != "dense":
+        return LogEvidence(laplace, error, laplace, "laplace", reason=f"the precision is {peak.corrected.form}")
+    if draws == 0 or not len(peak.mode):
         return LogEvidence(laplace, error, laplace, "laplace")
     generator = np.random.default_rng(rng)
     weights, wanted = np.empty(0), draws or _FIRST
@@ -105,6 +109,11 @@ def _laplace(peak: Peak) -> tuple[float, float]:
     """log p(D) by Laplace, and its Monte-Carlo error."""
     log_joint, gradient, error = _at_mode(peak)
     gain = 0.5 * float(gradient @ peak.at_mode.solve(gradient)) if len(gradient) else 0.0
+    if gain > 0.5 * len(gradient):
+        raise InvalidInput(
+            f"no log evidence: this is no mode, a step from here would gain about {gain:.3g} nats; fit again, by "
+            "another engine or with a narrower prior"
+        )
     volume = 0.5 * (len(peak.mode) * np.log(2.0 * np.pi) - peak.at_mode.log_det)
     return log_joint + gain + volume, float(np.hypot(error, 0.5 * peak.at_mode.log_det_error))
 
@@ -133,10 +142,18 @@ def _log_weights(peak: Peak, pairs: int, rng: np.random.Generator) -> FloatArray
     """log of the mean weight of each pair of draws; −inf where one has no answer."""
     o, F = peak.objective, len(peak.mean)
     noise = rng.standard_normal((F, pairs))
-    constant = 0.5 * (F * np.log(2.0 * np.pi) - peak.corrected.log_det + np.sum(noise**2, axis=0))
+    if o.tails is None:
+        constant = 0.5 * (F * np.log(2.0 * np.pi) + np.sum(noise**2, axis=0))
+    else:  # Student's t, whose tails are heavy too
+        noise *= np.sqrt(_FREEDOM / rng.chisquare(_FREEDOM, pairs))
+        constant = 0.5 * (_FREEDOM + F) * np.log1p(np.sum(noise**2, axis=0) / _FREEDOM)
+        constant += special.gammaln(_FREEDOM / 2) - special.gammaln((_FREEDOM + F) / 2)
+        constant += 0.5 * F * np.log(_FREEDOM * np.pi)
+    constant = constant - 0.5 * peak.corrected.log_det
     offsets = peak.corrected.draws(noise).T
     found = np.array([[_log_joint(o, o.at(peak.mean + sign * d)) for sign in (1, -1)] for d in offsets])
-    result: FloatArray = constant + special.logsumexp(found, axis=1) - np.log(2.0)
+    found[~np.isfinite(found).all(axis=1)] = -np.inf
+    result: FloatArray = constant + np.logaddexp(found[:, 0], found[:, 1]) - np.log(2.0)
     return result
 
 

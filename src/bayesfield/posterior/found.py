@@ -100,7 +100,8 @@ def resolved(prior: Prior, objective: Objective) -> Prior:
 
 def warn_of(record: FitRecord, depth: int = 3) -> None:
     """A fit that did not end well looks like any other, so it says so aloud. depth: of the user's call."""
-    if not record.status.converged or not record.inference.converged:
+    learned = record.prior is None or record.prior.settled
+    if not record.status.converged or not record.inference.converged or not learned:
         warnings.warn(f"this posterior is not to be trusted. {record}", FitWarning, stacklevel=depth)
 
 

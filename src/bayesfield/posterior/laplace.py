@@ -22,6 +22,7 @@ from bayesfield.posterior.edges import (
     log_density_at_zero,
     log_prior_at_zero,
     sure_signs,
+    warn_of_tails,
     widest_at_once,
 )
 from bayesfield.posterior.evidence import LogEvidence, Peak, log_evidence
@@ -39,6 +40,7 @@ _FORMS = {  # what a form leaves out, where it leaves anything out
 }
 _WITHOUT_DATA = "this posterior came without its data, so there is nothing to hold it against"
 _JOINT_DRAWS = 4000
+_DENSE = 4000  # parameters up to which joint statements make the precision dense
 LEARNERS = ("pseudo_likelihood", "cd", "pcd", "iterative_scaling", "pseudo_moments")
 
 
@@ -188,6 +190,8 @@ class Posterior:
         """
         if self.objective is None:
             raise InvalidInput(_WITHOUT_DATA)
+        if not self.record.status.converged or not self.record.inference.converged:
+            raise InvalidInput(f"no log evidence: the fit did not end at a mode ({self.record.status})")
         if self.plain is None:
             raise InvalidInput(
                 f"{self.record.response} has no evidence: its curvature is not the posterior's at the mode; fit with "
@@ -210,7 +214,9 @@ class Posterior:
         """
         if not 0.0 < probability < 1.0:
             raise InvalidInput(f"the prior probability of an edge lies between 0 and 1; got {probability}")
-        found, before = edges_of(self.field), log_prior_at_zero(self.objective)
+        found = edges_of(self.field)
+        before = log_prior_at_zero(self.objective, found)
+        warn_of_tails(self.record, depth=3)
         own = [edge.parameters for edge in found]
         factor = np.array([before[k].sum() - self._log_density_at_zero(k) for k in own])
         columns: dict[str, FloatArray] = {"log_bayes_factor": factor}
@@ -232,7 +238,17 @@ class Posterior:
 
     def sure_signs(self, level: float = 0.95, draws: int = 4000, rng: np.random.Generator | int | None = 0) -> Signs:
         """As many parameters as possible whose signs, all at once, are right with probability ``level``."""
-        return sure_signs(self.field.parameter_names, self.sample(draws, rng), level)
+        if draws < 1:
+            raise InvalidInput(f"draws must be above zero; got {draws}")
+        return sure_signs(self.field.parameter_names, self._densely().sample(draws, rng), level)
+
+    def _densely(self) -> "Posterior":
+        """The same with a dense precision, where that fits: thousands of draws by a sparse one take long."""
+        if self.form.form == "dense" or len(self.mean) > _DENSE:
+            return self
+        result = copy.copy(self)
+        result.form = DensePrecision(self.form.matrix())
+        return result
 
     def impute(
         self,
@@ -267,7 +283,7 @@ class Posterior:
         z = stats.norm.ppf(0.5 + level / 2)
         if joint:
             noise = np.random.default_rng(0).standard_normal((len(self.mean), _JOINT_DRAWS))
-            z = widest_at_once(self.form.draws(noise).T / self.sd, level)
+            z = widest_at_once(self._densely().form.draws(noise).T / self.sd, level)
         return pd.DataFrame(
             {
                 "mean": self.mean,

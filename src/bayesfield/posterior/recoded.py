@@ -7,7 +7,7 @@ from bayesfield.graph import compiled
 from bayesfield.learning import FieldObjective, HiddenObjective, hidden_objective
 from bayesfield.learning.objective import observed_objective
 from bayesfield.learning.precision import DensePrecision
-from bayesfield.model import RandomField, recoding
+from bayesfield.model import Normal, Prior, RandomField, recoding
 from bayesfield.posterior.laplace import Posterior
 from bayesfield.posterior.skewness import field_skewness
 from bayesfield.types import FloatArray, InvalidInput
@@ -19,6 +19,8 @@ def recoded(posterior: Posterior, field: RandomField) -> Posterior:
     Mean Tm, precision T⁻ᵀPT⁻¹; the prior goes over likewise. Nothing is fitted, and the record stays that of the fit.
     """
     old = posterior.field
+    if not isinstance(field, RandomField):
+        raise InvalidInput(f"the new field is a bf.RandomField; got {field!r}")
     if not isinstance(old, RandomField):
         raise InvalidInput("recoded is for posteriors of fields; this one is of a conditional field")
     known = posterior.objective
@@ -36,7 +38,20 @@ def recoded(posterior: Posterior, field: RandomField) -> Posterior:
         _objective(known, new, T, inverse) if isinstance(known, FieldObjective) else None,
         _skewness(posterior, T),
         None if posterior.plain is None else DensePrecision(_congruent(posterior.plain.matrix(), inverse)),
+        _prior(posterior, T),
     )
+
+
+def _prior(posterior: Posterior, T: FloatArray) -> Prior | None:
+    """N(Tμ, TΛTᵀ), where the old one is Gaussian."""
+    old, field = posterior.prior, posterior.field
+    if not isinstance(old, Normal):
+        return None
+    precision, mean = old.precision(field), T @ old.location(field)
+    covariance = T @ (np.diag(1.0 / precision) if precision.ndim == 1 else linalg.inv(precision)) @ T.T
+    own = np.diag(covariance).copy()
+    independent = np.array_equal(covariance, np.diag(own))
+    return Normal(variance=own, mean=mean) if independent else Normal(covariance=covariance, mean=mean)
 
 
 def _inverse(T: FloatArray) -> FloatArray:

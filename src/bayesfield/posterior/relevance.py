@@ -18,6 +18,7 @@ import pandas as pd
 from scipy import linalg
 
 from bayesfield.model.prior import Parametrised, Prior, Shared
+from bayesfield.posterior.edges import GONE
 from bayesfield.posterior.found import Ended
 from bayesfield.posterior.prior_record import PriorRecord
 from bayesfield.types import BoolArray, FloatArray, InvalidInput
@@ -25,8 +26,8 @@ from bayesfield.types import BoolArray, FloatArray, InvalidInput
 _ROUNDS = 100
 _FIRST = 2  # rounds before any group is dropped
 _SETTLED = 0.01  # change of a log variance
-_STILL = 1e-4  # move of a mode, in posterior sd
-_GONE = 1e10  # prior precision of what is dropped: its sd is 1e-5
+_STILL = 1e-4  # move of a mode, root mean square in posterior sd
+_FLAT = 1e-9  # nats
 _GRID = np.exp(np.linspace(np.log(1e-6), np.log(1e8), 421))  # α
 _LEAST_BEND = 1e-3  # of a heavy tail's curvature at its centre: in the tails it is negative
 
@@ -67,7 +68,7 @@ class _Variances:
             if not settled:
                 objective = found.objective
                 precision = self._precisions(objective.precision)
-                start = np.where(precision >= _GONE, objective.location, found.optimum.parameters)
+                start = np.where(precision >= GONE, objective.location, found.optimum.parameters)
                 found = solve(precision, objective.location, start)
         table = pd.DataFrame(
             {
@@ -96,7 +97,7 @@ class _Variances:
         change = np.abs(np.log(new / old))[there & (self.gone_in != round_)]
         # groups that compete for the same data are updated together: half the way keeps them from taking turns
         step = 1.0 if len(self.groups) == 1 else 0.5
-        self.alpha = np.where(there, np.exp((1.0 - step) * np.log(old) + step * np.log(new)), _GONE)
+        self.alpha = np.where(there, np.exp((1.0 - step) * np.log(old) + step * np.log(new)), GONE)
         self.gain = np.where(there | (self.gone_in == round_), [u.gain for u in updates], self.gain)
         return bool(change.max(initial=0.0) < _SETTLED and not (self.gone_in == round_).any())
 
@@ -146,6 +147,8 @@ def _best(mean: FloatArray, covariance: FloatArray, alpha: float) -> _Update:
     total = _GRID[:, None] + d
     gain = 0.5 * np.sum(np.log(_GRID[:, None] / total) + b**2 / total, axis=1)
     k = int(np.argmax(gain))
+    if np.ptp(gain) < _FLAT:  # no data: nothing to choose by
+        return _Update(alpha, 0.0)
     if k in (0, len(_GRID) - 1):
         return _Update(float(_GRID[k]), max(float(gain[k]), 0.0))
     left, mid, right = gain[k - 1 : k + 2]
@@ -183,5 +186,6 @@ def _heavy(tails: FloatArray, found: F, solve: Solve[F]) -> tuple[F, PriorRecord
         location = np.where(heavy, mode - (2.0 * mode / wide) / bend, base_location)
         found = solve(precision, location, mode)
         moved = found.optimum.parameters - mode
-        settled = bool(np.abs(moved / found.precision.sd).max(initial=0.0) < _STILL)
+        length = float(np.sqrt(np.mean((moved / found.precision.sd) ** 2))) if len(moved) else 0.0
+        settled = length < max(_STILL, 2.0 * found.optimum.status.residual)  # noisy modes never stand quite still
     return found, PriorRecord("Cauchy tails", pd.DataFrame(), rounds, settled)

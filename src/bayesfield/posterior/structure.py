@@ -20,14 +20,13 @@ from bayesfield.kernels import pivots
 from bayesfield.learning import FieldObjective, newton
 from bayesfield.learning.precision import DensePrecision
 from bayesfield.model import RandomField
-from bayesfield.posterior.edges import Edge, edge_table, edges_of, log_prior_at_zero
+from bayesfield.posterior.edges import GONE, Edge, edge_table, edges_of, log_prior_at_zero, warn_of_tails
 from bayesfield.posterior.evidence import Peak, log_evidence
 from bayesfield.posterior.laplace import Posterior
 from bayesfield.types import BoolArray, FloatArray, IndefiniteCurvature, InvalidInput
 
 _BURN_IN = 0.1  # share of the sweeps before any count
 _REFRESH = 200  # sweeps after which the swept matrix is made anew: rounding adds up
-_GONE = 1e10  # prior precision of what a structure leaves out
 _KEPT = 1000  # distinct structures in the list
 
 
@@ -38,7 +37,7 @@ class BernoulliEdges:
     probability: float = 0.5
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.probability < 1.0:
+        if not isinstance(self.probability, float | np.floating) or not 0.0 < self.probability < 1.0:
             raise InvalidInput(f"the prior probability of an edge lies between 0 and 1; got {self.probability!r}")
 
     def log_odds(self, edges: int) -> FloatArray:
@@ -58,8 +57,9 @@ class BetaBinomialEdges:
     beta: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (self.alpha > 0.0 and self.beta > 0.0):
-            raise InvalidInput(f"alpha and beta are above zero; got {self.alpha!r} and {self.beta!r}")
+        fine = all(isinstance(v, int | float | np.number) and 0.0 < v < np.inf for v in (self.alpha, self.beta))
+        if not fine:
+            raise InvalidInput(f"alpha and beta are finite and above zero; got {self.alpha!r} and {self.beta!r}")
 
     def log_odds(self, edges: int) -> FloatArray:
         others = np.arange(max(edges, 1))
@@ -123,11 +123,16 @@ def search_structure(
     graph_prior: by default BernoulliEdges(0.5). sweeps: of every chain, each over all edges. check: how many of the
     visited structures to solve for themselves. rng: of everything.
     """
-    if sweeps < 10 or chains < 2 or check < 0:
-        raise InvalidInput("a search needs at least 10 sweeps, 2 chains, and check ≥ 0")
+    if not isinstance(posterior, Posterior):
+        raise InvalidInput(f"search_structure takes a posterior, as bf.fit returns it; got {posterior!r}")
+    if not isinstance(graph_prior, GraphPrior | None):
+        raise InvalidInput(f"graph_prior is bf.BernoulliEdges(…) or bf.BetaBinomialEdges(…); got {graph_prior!r}")
+    whole = all(isinstance(v, int | np.integer) for v in (sweeps, chains, check))
+    if not whole or sweeps < 10 or chains < 2 or check < 0:
+        raise InvalidInput("a search needs whole numbers: at least 10 sweeps, 2 chains, and check ≥ 0")
     field, edges = posterior.field, edges_of(posterior.field)
     assert isinstance(field, RandomField)
-    _refuse_ties(field, edges)
+    warn_of_tails(posterior.record, depth=2)
     chosen = graph_prior or BernoulliEdges()
     groups = _groups(posterior, edges, chosen)
     generator = np.random.default_rng(rng)
@@ -140,14 +145,7 @@ def search_structure(
     if not check:
         return found
     off = _discrepancy(posterior, edges, runs, check, generator)
-    return replace(found, discrepancy=float(off.std()), checked=len(off))
-
-
-def _refuse_ties(field: RandomField, edges: Sequence[Edge]) -> None:
-    counts = np.bincount(np.concatenate([e.parameters for e in edges]), minlength=field.n_parameters)
-    if (counts > 1).any():
-        name = field.parameter_names[int(np.argmax(counts))]
-        raise InvalidInput(f"edges share the parameter {name!r}: they come and go together, so there is no structure")
+    return replace(found, discrepancy=float(np.sqrt(np.mean(off**2))), checked=len(off))
 
 
 def _groups(posterior: Posterior, edges: Sequence[Edge], prior: GraphPrior) -> pivots.Groups:
@@ -155,7 +153,7 @@ def _groups(posterior: Posterior, edges: Sequence[Edge], prior: GraphPrior) -> p
     return pivots.Groups(
         np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         np.concatenate([e.parameters for e in edges]),
-        log_prior_at_zero(posterior.objective),
+        log_prior_at_zero(posterior.objective, edges),
         prior.log_odds(len(edges)),
     )
 
@@ -171,10 +169,7 @@ class _Run(NamedTuple):
 def _chain(posterior: Posterior, groups: pivots.Groups, sweeps: int, seed: np.ndarray, number: int) -> _Run:
     """One chain: even ones begin with all edges, odd ones with none."""
     edges, size = len(groups.ptr) - 1, len(groups.prior_at_zero)
-    present = np.full(edges, number % 2 == 0)
-    P = posterior.precision
-    whole = np.zeros((size + 1, size + 1))
-    whole[:-1, :-1], whole[-1, :-1], whole[:-1, -1] = P, P @ posterior.mean, P @ posterior.mean
+    present, whole = np.full(edges, number % 2 == 0), _bordered(posterior)
     tally = pivots.Tally(np.zeros(edges), np.zeros(size), np.zeros(size), np.zeros(size))
     trace, evidence = np.zeros((sweeps, edges), dtype=bool), np.zeros(sweeps)
     rng = np.random.default_rng(seed)
@@ -188,6 +183,14 @@ def _chain(posterior: Posterior, groups: pivots.Groups, sweeps: int, seed: np.nd
         trace[s], evidence[s] = present, level
     mean = pivots.Tally(*(part / (sweeps - begin) for part in tally))
     return _Run(mean, trace[begin:], evidence[begin:])
+
+
+def _bordered(posterior: Posterior) -> FloatArray:
+    """[[P, Pm], [(Pm)ᵀ, 0]]."""
+    P, size = posterior.precision, len(posterior.mean)
+    result = np.zeros((size + 1, size + 1))
+    result[:-1, :-1], result[-1, :-1], result[:-1, -1] = P, P @ posterior.mean, P @ posterior.mean
+    return result
 
 
 def _swept(whole: FloatArray, groups: pivots.Groups, present: BoolArray) -> tuple[FloatArray, float]:
@@ -232,26 +235,30 @@ def _visited(trace: BoolArray, edges: Sequence[Edge], field: RandomField) -> pd.
 def _discrepancy(
     posterior: Posterior, edges: Sequence[Edge], runs: Sequence[_Run], count: int, rng: np.random.Generator
 ) -> FloatArray:
-    """Own log evidence of some visited structures minus the short cut's, about their mean."""
+    """Own log evidence of some visited structures minus the short cut's, both against the model with all edges."""
     objective = posterior.objective
     if not isinstance(objective, FieldObjective) or isinstance(objective.engine, Sampled) or posterior.plain is None:
         raise InvalidInput("check solves structures for their own evidence, which needs an engine that knows log Z")
+    if objective.tails is not None:
+        raise InvalidInput("check needs a Gaussian prior, bf.Normal: a Cauchy's expansion moves with every structure")
+    groups = _groups(posterior, edges, BernoulliEdges())
+    _, full = _swept(_bordered(posterior), groups, np.ones(len(edges), dtype=bool))
+    whole = log_evidence(Peak(objective, posterior.mode, posterior.plain, posterior.mode, posterior.plain), draws=0)
     worth = np.concatenate([r.evidence for r in runs])
     rows, first = np.unique(np.concatenate([r.trace for r in runs]), axis=0, return_index=True)
     picked = rng.permutation(len(rows))[:count]
     found = []
     for row, k in zip(rows[picked], first[picked], strict=True):
-        precision = objective.precision.copy()
+        precision, location = objective.precision.copy(), objective.location.copy()
         for edge, there in zip(edges, row, strict=True):
             if not there:
-                precision[edge.parameters] = _GONE
-        own = replace(objective, precision=precision)
-        optimum = newton(own, np.where(precision >= _GONE, 0.0, posterior.mode), 1e-6, 200, None)
+                precision[edge.parameters], location[edge.parameters] = GONE, 0.0
+        own = replace(objective, precision=precision, location=location)
+        optimum = newton(own, np.where(precision >= GONE, 0.0, posterior.mode), 1e-6, 200, None)
         try:
             peak = DensePrecision(own.curvature(optimum.point))
         except IndefiniteCurvature:
             continue
         exact = log_evidence(Peak(own, optimum.parameters, peak, optimum.parameters, peak), draws=0)
-        found.append(exact.value - worth[k])
-    away = np.array(found)
-    return away - away.mean() if len(away) else away
+        found.append((exact.value - whole.value) - (worth[k] - full))
+    return np.array(found)

@@ -106,7 +106,7 @@ def loo(posterior: Posterior, X: Any = None, draws: int = 1000, rng: np.random.G
 def _to_posterior(objective: Objective, found: Pointwise, drawn: Proposal) -> tuple[FloatArray | None, float]:
     """log π, (S,), where the draws' tails are heavy enough for it, and the k that tells."""
     often = np.bincount(found.which, minlength=found.values.shape[1])
-    prior = np.array([objective.log_prior(here) for here in drawn.points])
+    prior = np.array([objective.log_prior_density(here) for here in drawn.points])
     ratios = found.values @ often + prior - drawn.log_density
     fine = np.isfinite(ratios)
     if fine.mean() < 1.0 - _LOST:
@@ -152,6 +152,8 @@ def _objective(posterior: Posterior, X: Any) -> Objective:
     if X is None:
         if carried is None:
             raise InvalidInput("this posterior came without its data: give X, the cases that it was fitted on")
+        if not carried.weight:
+            raise InvalidInput("there is no case to leave out")
         return carried
     made = _made(field, X)
     if carried is None:
@@ -172,5 +174,5 @@ def _made(field: Any, X: Any) -> Objective:
 
 def _settings(carried: Objective) -> dict[str, Any]:
     """Prior, and engine where there is one."""
-    prior = {"precision": carried.precision, "location": carried.location}
+    prior = {"precision": carried.precision, "location": carried.location, "tails": carried.tails}
     return prior | ({"engine": carried.engine} if isinstance(carried, FieldObjective) else {})

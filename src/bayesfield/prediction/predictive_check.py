@@ -23,6 +23,7 @@ from bayesfield.prediction.statistics import default_statistics, own_statistics
 from bayesfield.types import FloatArray, IntArray, InvalidInput
 
 LEVEL = 0.95
+_FEWEST = 40  # draws: with fewer, an interval of 95 % is their whole range
 _SHOWN = 5  # of those outside
 _ALIKE = 1e-9  # difference, relative to the spread, at which two statistics are the same
 _MANY = 3.0  # standard errors above what chance gives, from which the text says so
@@ -98,8 +99,8 @@ def predictive_check(
     (N, n) array of the states' own values that give a number, or always as many numbers. engine: what draws the cases,
     bf.Exact() or bf.Sampled(); by default exact where it is affordable.
     """
-    if not isinstance(draws, int | np.integer) or draws < 1:
-        raise InvalidInput(f"draws must be a whole number above zero; got {draws!r}")
+    if not isinstance(draws, int | np.integer) or draws < _FEWEST:
+        raise InvalidInput(f"draws must be a whole number of at least {_FEWEST}, for intervals of 95 %; got {draws!r}")
     field, codes = _cases(posterior, X)
     known, generator = compiled(field), np.random.default_rng(rng)
     chosen = simulator(known, engine)
@@ -113,6 +114,8 @@ def predictive_check(
         raise InvalidInput("there is nothing to compare: no variable is observed")
     rows = [[j.compute(first) for j in judges]] + [[j.compute(one) for j in judges] for one in sets]
     found = {j.name: np.array(column) for j, column in zip(judges, zip(*rows, strict=True), strict=True)}
+    if all(np.isnan(j.compute(codes)).all() for j in judges):
+        raise InvalidInput("there is nothing to compare: every statistic of the data is NaN")
     parts = [_rows(j.name, j.items, j.compute(codes), found[j.name]) for j in judges]
     return PredictiveCheck(pd.concat(parts, ignore_index=True), found, len(codes), repr(chosen))
 

@@ -37,7 +37,8 @@ def default_statistics(
     numeric, named = seen[is_number], seen[~is_number]
     score = scores(field)
     pairs = _pairs(field, seen, rng)
-    alike = np.isin(pairs[:, 0], named) & [field.states[i] == field.states[j] for i, j in pairs.tolist()]
+    same = np.array([field.states[i] == field.states[j] for i, j in pairs.tolist()], dtype=np.bool_)
+    alike = np.isin(pairs[:, 0], named) & same
     found = [
         _means(field, numeric, score),
         _shares(field, named),
@@ -233,6 +234,8 @@ def _own(field: RandomField, name: str, function: Callable[[Any], Any], codes: I
         return found
 
     size = np.size(function(_values(field, codes)))
+    if not size:
+        raise InvalidInput(f"statistic {name!r} gave nothing for the data")
     return Statistic(name, [""] if size == 1 else [str(k) for k in range(size)], compute)
 
 
