@@ -294,7 +294,7 @@ def test_own_statistics(lattice):
     check = bf.predictive_check(
         lattice, draws=40, statistics={"all up": lambda x: (x == 1).all(axis=1).mean(), "rows": lambda x: x.mean(0)[:3]}
     )
-    assert check.replicates["all up"].shape == (20, 1)
+    assert check.replicates["all up"].shape == (40, 1)
     assert list(check.table["item"]) == ["", "0", "1", "2"]
     with pytest.raises(bf.InvalidInput, match="'word' gave no number"):
         bf.predictive_check(lattice, draws=40, statistics={"word": lambda x: "many"})

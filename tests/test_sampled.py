@@ -260,3 +260,16 @@ def test_bad_options_are_refused():
         bf.Sampled(error=0.0)
     with pytest.raises(bf.TooLarge, match=r"fewer chains"):
         bf.infer(bf.grid(1000, 1000), np.zeros(2_998_000), bf.Sampled(chains=100_000))
+
+
+def test_chains_that_do_not_mix_are_noticed():
+    """A lattice deep in its ordered phase, with a weak field: chains from random states have the wrong shares."""
+    field, rng = bf.grid(5, 5), np.random.default_rng(32)
+    X = bf.sample(field, np.repeat([0.1, 0.8], [25, 40]), 200, rng)
+    with pytest.warns(bf.FitWarning, match="mix too slowly"):
+        posterior = bf.fit(field, X, engine="sampled", correction="none")
+    assert posterior.record.status.outcome is bf.Outcome.SLOW
+    with pytest.raises(bf.InvalidInput, match="did not end at a mode"):
+        posterior.evidence()
+    weak = bf.sample(field, np.repeat([0.1, 0.3], [25, 40]), 200, rng)
+    assert bf.fit(field, weak, engine="sampled", correction="none").record.status.converged

@@ -61,6 +61,10 @@ class Outcome(Enum):
         "stopped before the optimum; raise max_iterations, take a narrower prior, or use an engine that is exact on "
         "this field"
     )
+    SLOW = (
+        "chains that began at the data and chains that began at random disagree: they mix too slowly to sample from; "
+        "use bf.Exact() or bf.Kikuchi(), or a longer burn_in"
+    )
     INDEFINITE = (
         "the curvature is not positive definite here: the engine's approximation breaks down at these couplings; use "
         "bf.Exact() if the graph allows, or a narrower prior"

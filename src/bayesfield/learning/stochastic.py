@@ -10,14 +10,18 @@ import numpy as np
 from scipy import linalg
 
 from bayesfield.inference import Sampled
+from bayesfield.inference.chains import Chains, fresh
 from bayesfield.learning.objective import FieldObjective, Point
 from bayesfield.learning.optimise import Iteration, Optimum, Watch
 from bayesfield.response.sampled import shrinkage
-from bayesfield.types import FloatArray, IndefiniteCurvature, Outcome, Status
+from bayesfield.types import FloatArray, IndefiniteCurvature, Marginals, Outcome, Status
 
 _APPROACH = 3  # steps before iterates are averaged
 _FEWEST = 4  # iterates in an average whose scatter is trusted
 _MOST_CHAINS = 40_000
+_FORGOTTEN = 0.1  # posterior sd: difference that chains from other beginnings may have, …
+_NOISE = 3.0  # … and times its own noise; 1 ± 0.1 of it where chains mix, with some hundred parameters
+_RESIDUAL = "the residual is the Monte-Carlo error in posterior sd"
 _LONGEST = 2.0  # posterior sd: longest step of any parameter
 
 
@@ -67,10 +71,51 @@ def sampled_newton(
         average = objective.with_prior(free - np.mean(np.array(hidden), axis=0))
     final = engine.infer(objective.field.graph, theta, chains)
     point = objective.point(mean, theta, final)
-    outcome = Outcome.OPTIMUM if converged else Outcome.NO_OPTIMUM
+    outcome, detail = Outcome.OPTIMUM if converged else Outcome.NO_OPTIMUM, _RESIDUAL
+    gap = _memory(objective, engine, theta, final, average)
+    if gap > _FORGOTTEN:
+        outcome, detail = Outcome.SLOW, f"they differ by {gap:.2g} posterior sd"
     residual = float(np.sqrt(np.mean(error**2))) if len(error) else 0.0
-    status = Status(outcome, len(log), residual, "the residual is the Monte-Carlo error in posterior sd")
+    status = Status(outcome, len(log), residual, detail)
     return Optimum(point, replace(status, history=np.array([i.distance for i in log])), tuple(log)), average, error
+
+
+def _memory(
+    objective: FieldObjective, engine: Sampled, theta: FloatArray, final: Marginals, precision: FloatArray
+) -> float:
+    """√(dᵀP⁻¹d / F): how far chains from the data are from those that began at random, in posterior sd.
+
+    Over all directions and not parameter by parameter: what chains do not cross is stiff, and moves each a little only.
+    Zero where it is no more than noise. Where chains cannot cross between states of the field, as in a strongly coupled
+    lattice, nothing else would tell.
+    """
+    codes, graph = objective.codes, objective.field.graph
+    if not len(codes) or not len(precision):
+        return 0.0
+    random, seeds = fresh(graph.arrays, engine.chains, engine.seed + 1)
+    known = codes[np.arange(engine.chains) % len(codes)]
+    states = np.where(known >= 0, known, random).astype(np.int32)
+    begun = Chains(states[None], seeds, np.empty((0, 0)))
+    settled = replace(engine, sweeps=max(engine.burn_in, 1), snapshots=1).spread(graph, theta[None], begun)
+    design = objective.field.design
+    ended = engine.infer(graph, theta, settled).state, _chains_of(final)
+    each = [objective.weight * np.array([design.expectations(t) for t in chains.batch_means]) for chains in ended]
+    gap = each[0].mean(axis=0) - each[1].mean(axis=0)
+    away = np.concatenate([(b - b.mean(axis=0)) / np.sqrt(len(b) * (len(b) - 1)) for b in each])
+    try:
+        factor = linalg.cho_factor(precision)
+    except linalg.LinAlgError:  # refused elsewhere, with the parameters named
+        return 0.0
+    size = float(np.sqrt(gap @ linalg.cho_solve(factor, gap) / len(gap)))
+    noise = float(np.sqrt(np.einsum("bf,fb->", away, linalg.cho_solve(factor, away.T)) / len(gap)))
+    return size if size > _NOISE * noise else 0.0
+
+
+def _chains_of(marginals: Marginals) -> Chains:
+    """The chains of the free phase."""
+    state = marginals.state
+    result: Chains = state if isinstance(state, Chains) else state.free
+    return result
 
 
 def _average(

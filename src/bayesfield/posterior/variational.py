@@ -44,7 +44,7 @@ _MOST_FAILED = 0.2  # share of draws without an answer beyond which the Laplace 
 _PER_DRAW = 64  # chains at each draw, at least; twice as many where they are quick
 _FEW_SWEEPS = 10  # of so many chains, at least
 _SNAPSHOTS = 4  # of their states, for the curvature, where chains are quick: one leaves widths of rare states rough
-_BRIEF = 3  # times fewer sweeps in the first steps, which are long
+_BRIEF = 3  # times fewer sweeps in the first steps, which are long, where chains are not quick
 _APPROACH = 3  # sampled steps before iterates are averaged, at least, …
 _NEAR = 0.03  # … until one is shorter than that, root mean square in posterior sd, or than its own noise
 _AVERAGED = 4  # sampled iterates in the average, at least
@@ -190,7 +190,7 @@ class _SpreadChains:
 
     def __init__(self, objective: FieldObjective, engine: Sampled, z: FloatArray) -> None:
         self.objective, self.z = objective, z
-        quick = objective.field.graph.binary_pairs
+        self.quick = quick = objective.field.graph.binary_pairs
         per_draw = max(2 * _PER_DRAW if quick else _PER_DRAW, -(-engine.chains // len(z)))
         chains = per_draw * len(z)
         sweeps = min(engine.sweeps, max(_FEW_SWEEPS, (3 if quick else 2) * engine.sweeps * engine.chains // chains))
@@ -205,7 +205,7 @@ class _SpreadChains:
         thetas = np.array([known.design.potentials(draw) for draw in draws])
         data = np.array([o.statistic_at(draw) for draw in draws])
         engine = self.engine
-        if brief:
+        if brief and not self.quick:
             engine = replace(engine, sweeps=-(-engine.sweeps // _BRIEF), snapshots=1)
         self._chains = engine.spread(known.graph, thetas, self._chains)
         response = SampleResponse(known.graph, known.design, self._chains.states, len(self.z), pooled=False)
