@@ -33,6 +33,7 @@ _SETTLED = 0.01  # largest move of a mean, in posterior sd, and of a log sd, at 
 _MAX_STEPS = 40
 _PATIENCE = 5  # steps whose shrinking tells whether they will settle in time
 _MAX_DIRECTIONS = 160  # orthogonal directions in a frame
+_SOME_DIRECTIONS = 96  # the same for sampling where chains are not quick
 _MIN_DIRECTIONS = 64  # directions in a block: several frames where there are few parameters
 _FEW_DIRECTIONS = 32  # in a block where the precision is not dense
 _CURVED = 24  # directions at which the curvature, which costs most and moves least, is averaged
@@ -193,7 +194,7 @@ class _SpreadChains:
         self.quick = quick = objective.field.graph.binary_pairs
         per_draw = max(2 * _PER_DRAW if quick else _PER_DRAW, -(-engine.chains // len(z)))
         chains = per_draw * len(z)
-        sweeps = min(engine.sweeps, max(_FEW_SWEEPS, (3 if quick else 2) * engine.sweeps * engine.chains // chains))
+        sweeps = min(engine.sweeps, max(_FEW_SWEEPS, (3 if quick else 1) * engine.sweeps * engine.chains // chains))
         self.engine = replace(engine, chains=chains, sweeps=sweeps, snapshots=_SNAPSHOTS if quick else 1, shrink=False)
         self.even = np.empty((0, z.shape[1]))  # mean slope of each pair of draws, but for a constant
         self._chains: Chains | None = None
@@ -224,7 +225,8 @@ def sampled_variational(
     """Mean, precision, record, with chains spread over posterior draws; iterates are averaged after an approach."""
     if not isinstance(objective.engine, Sampled):
         raise TypeError("sampled_variational needs an objective with the Sampled engine")
-    count = min(len(mode), _MAX_DIRECTIONS)
+    most = _MAX_DIRECTIONS if objective.field.graph.binary_pairs else _SOME_DIRECTIONS
+    count = min(len(mode), most)
     frames = -(-_MIN_DIRECTIONS // max(count, 1))
     z = np.concatenate([orthogonal_draws(len(mode), count, frames, rng) for _ in range(2)])
     z = np.stack([z, -z], axis=1).reshape(-1, len(mode))  # pairs side by side; halves are blocks
