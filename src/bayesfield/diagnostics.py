@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import fft, linalg, special, stats
+import pandas as pd
+from scipy import linalg, special
 
 from bayesfield.types import FloatArray, InvalidInput
 
@@ -137,8 +138,8 @@ def _halves(chains: FloatArray) -> FloatArray:
 def _normal_ranks(chains: FloatArray) -> FloatArray:
     """Ranks over all chains, as quantiles of a standard normal (Blom's offsets)."""
     m, n, size = chains.shape
-    ranks = stats.rankdata(chains.reshape(m * n, size), axis=0)
-    result: FloatArray = stats.norm.ppf((ranks - 0.375) / (m * n + 0.25)).reshape(chains.shape)
+    ranks = pd.DataFrame(chains.reshape(m * n, size)).rank().to_numpy()
+    result: FloatArray = special.ndtri((ranks - 0.375) / (m * n + 0.25)).reshape(chains.shape)
     return result
 
 
@@ -170,9 +171,9 @@ def _time(draws: FloatArray) -> float:
 def _autocovariance(draws: FloatArray) -> FloatArray:
     """(m, n): Σ_t x_t x_{t+k} / n of the centred chains, by FFT."""
     n = draws.shape[1]
-    size = fft.next_fast_len(2 * n)
-    wave = fft.rfft(draws - draws.mean(axis=1, keepdims=True), n=size, axis=1)
-    result: FloatArray = fft.irfft(wave * wave.conj(), n=size, axis=1)[:, :n] / n
+    size = 1 << (2 * n - 1).bit_length()
+    wave = np.fft.rfft(draws - draws.mean(axis=1, keepdims=True), n=size, axis=1)
+    result: FloatArray = np.fft.irfft(wave * wave.conj(), n=size, axis=1)[:, :n] / n
     return result
 
 

@@ -9,7 +9,6 @@ and c_r = 1 − Σ_{s ⊃ r} c_s (Möbius), so that each variable and each facto
 import itertools
 from collections.abc import Iterable, Sequence
 
-import networkx as nx
 import numpy as np
 
 from bayesfield.kernels.regions import RegionArrays
@@ -21,6 +20,8 @@ def loops(g: GraphArrays, length: int) -> list[Region]:
     pairs = _pairs(g)
     if length <= 4:
         return _short_loops(pairs, length)
+    import networkx as nx  # takes longer to import than most fits
+
     network = nx.Graph()
     network.add_edges_from(pairs)
     return [tuple(sorted(cycle)) for cycle in nx.chordless_cycles(network, length_bound=length)]

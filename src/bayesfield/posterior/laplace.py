@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from bayesfield.inference import Engine, Sampled, as_engine
 from bayesfield.learning import FieldObjective, Iteration, Objective, enough_chains
@@ -280,7 +280,7 @@ class Posterior:
         """
         if not 0.0 < level < 1.0:
             raise InvalidInput(f"level lies between 0 and 1; got {level}")
-        z = stats.norm.ppf(0.5 + level / 2)
+        z = special.ndtri(0.5 + level / 2)
         if joint:
             noise = np.random.default_rng(0).standard_normal((len(self.mean), _JOINT_DRAWS))
             z = widest_at_once(self._densely().form.draws(noise).T / self.sd, level)
