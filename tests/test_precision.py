@@ -9,6 +9,7 @@ from scipy import linalg
 import bayesfield as bf
 from bayesfield.learning import FieldObjective, mrf_objective
 from bayesfield.learning.precision import DensePrecision, MatrixFree, NotSparse, SparsePrecision
+from bayesfield.response.selected import inverse_forms
 
 
 def problem(engine, form, prior=None):
@@ -102,3 +103,40 @@ def test_many_parameters_on_one_factor_are_matrix_free():
     X = np.random.default_rng(0).integers(0, 16, size=(50, 2))
     with pytest.raises(bf.InvalidInput, match="share factors directly"):
         bf.fit(field, X, engine="bethe", form="sparse")
+
+
+@pytest.mark.parametrize(
+    ("field", "engine"),
+    [
+        (bf.grid(24, 25), "bethe"),
+        (bf.grid(24, 25), "kikuchi"),
+        (bf.potts(400, bf.grid_edges(20, 20), 3), "bethe"),
+        (bf.chain(700), "bethe"),
+        (bf.pairwise(700, [(i, i + 1) for i in range(0, 700, 2)], (-1, 1)), "bethe"),  # in many pieces
+    ],
+    ids=["grid", "kikuchi", "potts", "chain", "pieces"],
+)
+def test_widths_by_the_selected_inverse(field, engine, monkeypatch):
+    """Where the factor is sparse: the widths are those that a solve for each parameter gives."""
+    monkeypatch.setattr("bayesfield.response.linear._DENSE", 0)
+    rng = np.random.default_rng(2)
+    parameters = 0.3 * rng.normal(size=field.n_parameters)
+    parameters[rng.random(len(parameters)) < 0.2] = 0.0  # couplings that are not there
+    form = bf.laplace(field, parameters, 500, bf.Normal(variance=0.5), engine, form="sparse").form
+    W = (form._own @ form.response.slopes).tocsr()
+    assert inverse_forms(form._joint.lu, W) is not None
+    np.testing.assert_allclose(form.sd, form._sd_by_columns(), rtol=1e-8)
+
+
+def test_entries_that_underflow():
+    """Weak couplings over a long way: the factor has entries below 1e-308 and leaves them out."""
+    field = bf.grid(60, 60)
+    form = bf.laplace(
+        field, np.full(field.n_parameters, 0.05), 1000, bf.Normal(variance=0.5), "bethe", form="sparse"
+    ).form
+    some = np.random.default_rng(3).integers(0, form.size, 20)
+    unit = np.zeros((form.size, 20))
+    unit[some, np.arange(20)] = 1.0
+    wanted = np.sqrt(form.solve(unit)[some, np.arange(20)])
+    assert inverse_forms(form._joint.lu, (form._own @ form.response.slopes).tocsr()) is not None
+    np.testing.assert_allclose(form.sd[some], wanted, rtol=1e-8)

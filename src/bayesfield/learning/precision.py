@@ -15,6 +15,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from bayesfield.response import LinearResponse, Response
 from bayesfield.response.linear import factorise, largest_part, parts_inverse
+from bayesfield.response.selected import inverse_forms
 from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput, Outcome
 
 _SLAB = 256  # columns solved at a time
@@ -147,9 +148,8 @@ class SparsePrecision(Precision):
         if largest > _PART:
             raise NotSparse(f"{largest} parameters share factors directly; a sparse precision takes up to {_PART}")
         self._own = parts_inverse(own)  # M⁻¹
-        self._joint = factorise(
-            (response.omega / weight + response.slopes.T @ self._own @ response.slopes).tocsc()
-        )  # S
+        joint = response.omega / weight + response.slopes.T @ self._own @ response.slopes
+        self._joint = factorise(joint.tocsc())  # S
 
     @property
     def size(self) -> int:
@@ -176,6 +176,15 @@ class SparsePrecision(Precision):
 
     @cached_property
     def sd(self) -> FloatArray:
+        """From diag(P⁻¹) = diag(M⁻¹) − diag(W S⁻¹ Wᵀ), W = M⁻¹R, which needs S⁻¹ only where S has entries."""
+        if self._joint.lu is not None:
+            found = inverse_forms(self._joint.lu, (self._own @ self.response.slopes).tocsr())
+            if found is not None:
+                variance: FloatArray = self._own.diagonal() - found
+                return np.sqrt(variance)
+        return self._sd_by_columns()
+
+    def _sd_by_columns(self) -> FloatArray:
         variance = np.empty(self.size)
         for start in range(0, self.size, _SLAB):
             k = np.arange(start, min(start + _SLAB, self.size))

@@ -11,7 +11,7 @@ For Kikuchi regions see response.regions: the same formula with other blocks.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg, sparse
@@ -177,10 +177,11 @@ def _variables_share(g: GraphArrays, s: Indicators, q: FloatArray) -> Sparse:
 
 
 class Factorised(NamedTuple):
-    """A positive definite Ω: a function that solves with it, and log det Ω."""
+    """A positive definite Ω: a function that solves with it, log det Ω, and SuperLU's factor where Ω is large."""
 
     solve: Callable[[FloatArray], FloatArray]
     log_det: float
+    lu: Any = None
 
 
 def factorise(omega: Sparse) -> Factorised:
@@ -198,4 +199,4 @@ def factorise(omega: Sparse) -> Factorised:
     pivots = factors.U.diagonal()
     if not (pivots > 0.0).all():
         raise IndefiniteCurvature(Outcome.INDEFINITE.value)
-    return Factorised(factors.solve, float(np.log(pivots).sum()))
+    return Factorised(factors.solve, float(np.log(pivots).sum()), factors)
