@@ -102,7 +102,7 @@ def test_groups_that_differ_in_one_coupling():
 
 
 def test_groups_that_are_alike():
-    """The whole by the evidence; each difference by Savage and Dickey, whose value is checked against two fits."""
+    """The whole is the difference of the evidences."""
     X = chain_data(600, 5)
     found = bf.compare_groups(bf.chain(3), X, [0, 1] * 300, PRIOR)
     assert found.log_bayes_factor < -3

@@ -66,7 +66,7 @@ def test_edges_of_several_parameters():
 
 
 def test_density_of_a_leaning_marginal():
-    """It integrates to one and has the moments that it should."""
+    """It integrates to one, within 2 %."""
     x = np.linspace(-12, 30, 400_001)
     for skewness in (0.0, 0.4, -0.4, 1.5):
         p = np.exp(log_density(np.sign(skewness or 1) * x, np.full(len(x), skewness)))
@@ -119,7 +119,7 @@ def test_search_against_all_structures(kind, states):
 
 
 def test_averages_over_structures():
-    """Effects are averaged with zero where the edge is out: against draws of structures and of parameters."""
+    """Effects are averaged with zero where the edge is out: against all structures, each with its own mean."""
     field, X = network()
     posterior = bf.fit(field, X, PRIOR, "exact", correction="none")
     _, probability = all_structures(posterior, lambda k: 0.0, field)

@@ -110,19 +110,17 @@ def search(
         inside += present[g]
     for g in order:
         others = inside - present[g]
-        worth = gain(M, groups, g, present[g])
+        several = groups.ptr[g + 1] - groups.ptr[g] > 1
+        entered = several and not present[g]  # to know its worth, and stays if it is wanted
+        worth = move(M, groups, g, True) if entered else gain(M, groups, g, present[g])
         log_odds = worth + groups.odds[others]
         probability = 1.0 / (1.0 + np.exp(-log_odds))
-        several = groups.ptr[g + 1] - groups.ptr[g] > 1
-        if several and not present[g]:
-            move(M, groups, g, True)
         if count:
-            _count(M, groups, g, present[g] or several, probability, tally)
-        if several and not present[g]:
-            move(M, groups, g, False)
+            _count(M, groups, g, present[g] or entered, probability, tally)
         wanted = uniform(seed) < probability
-        if wanted != present[g]:
+        if wanted != (present[g] or entered):
             move(M, groups, g, wanted)
+        if wanted != present[g]:
             change += worth if wanted else -worth
             inside += 1 if wanted else -1
             present[g] = wanted

@@ -12,6 +12,7 @@ from scipy import linalg
 from bayesfield.types import FloatArray, IntArray, InvalidInput
 
 EVIDENCE = "evidence"
+GONE = 1e10  # prior precision of a parameter that is left out: its sd is 1e-5
 
 
 class Parametrised(Protocol):

@@ -14,9 +14,9 @@ from scipy import linalg, special
 
 from bayesfield.learning import Objective
 from bayesfield.model import Parametrised, RandomField
+from bayesfield.model.prior import GONE
 from bayesfield.types import FitWarning, FloatArray, IntArray, InvalidInput
 
-GONE = 1e10  # prior precision of a parameter that is left out: its sd is 1e-5
 VERDICTS = ("excluded", "inconclusive", "included")
 
 

@@ -17,8 +17,7 @@ import numpy as np
 import pandas as pd
 from scipy import linalg
 
-from bayesfield.model.prior import Parametrised, Prior, Shared
-from bayesfield.posterior.edges import GONE
+from bayesfield.model.prior import GONE, Parametrised, Prior, Shared
 from bayesfield.posterior.found import Ended
 from bayesfield.posterior.prior_record import PriorRecord
 from bayesfield.types import BoolArray, FloatArray, InvalidInput
@@ -94,7 +93,7 @@ class _Variances:
         updates = self._by_groups(away, found, round_) if dense else self._by_widths(away, found)
         there = self.gone_in == 0
         new = np.array([u.alpha for u in updates])
-        change = np.abs(np.log(new / old))[there & (self.gone_in != round_)]
+        change = np.abs(np.log(new / old))[there]
         # groups that compete for the same data are updated together: half the way keeps them from taking turns
         step = 1.0 if len(self.groups) == 1 else 0.5
         self.alpha = np.where(there, np.exp((1.0 - step) * np.log(old) + step * np.log(new)), GONE)

@@ -20,7 +20,8 @@ from bayesfield.kernels import pivots
 from bayesfield.learning import FieldObjective, newton
 from bayesfield.learning.precision import DensePrecision
 from bayesfield.model import RandomField
-from bayesfield.posterior.edges import GONE, Edge, edge_table, edges_of, log_prior_at_zero, warn_of_tails
+from bayesfield.model.prior import GONE
+from bayesfield.posterior.edges import Edge, edge_table, edges_of, log_prior_at_zero, warn_of_tails
 from bayesfield.posterior.evidence import Peak, log_evidence
 from bayesfield.posterior.laplace import Posterior
 from bayesfield.types import BoolArray, FloatArray, IndefiniteCurvature, InvalidInput
