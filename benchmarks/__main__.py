@@ -16,7 +16,19 @@ from rich.table import Table
 
 from benchmarks.timing import Cell, Others, Report, Watch, use_one_core
 
-NAMES = ("exact", "messages", "overhead", "growth", "samplers", "crf", "holes", "contrast", "evidence", "edges")
+NAMES = (
+    "exact",
+    "messages",
+    "overhead",
+    "growth",
+    "samplers",
+    "crf",
+    "holes",
+    "contrast",
+    "evidence",
+    "edges",
+    "widths",
+)
 PACKAGES = (
     "bayesfield",
     "numpy",

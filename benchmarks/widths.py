@@ -1,0 +1,64 @@
+"""All marginal widths of a lattice's posterior at given parameters, and Gibbs updates of items of five states.
+
+The widths come from a sparse factor and its selected inverse; the updates from the kernel for pairs of few states,
+against the general one in the same run.
+"""
+
+import time
+
+import numpy as np
+
+import bayesfield as bf
+from bayesfield.graph import compiled
+from bayesfield.inference import chains
+from bayesfield.kernels import gibbs, gibbs_tables
+from benchmarks.timing import Report, Watch
+
+ITEMS, STATES = 17, 5
+
+
+def run(watch: Watch) -> list[Report]:
+    return [_widths(watch), _updates(watch)]
+
+
+def _widths(watch: Watch) -> Report:
+    rows = []
+    for side in (30, 60) if watch.quick else (60, 100, 200, 300):
+        watch.tell(f"widths, {side}×{side}")
+        field = bf.grid(side, side)
+        parameters = 0.25 * np.random.default_rng(0).normal(size=field.n_parameters)
+        begun = time.perf_counter()
+        posterior = bf.laplace(field, parameters, 1000, bf.Normal(variance=0.25), "bethe", form="sparse")
+        made = time.perf_counter()
+        widths = posterior.sd
+        rows.append((f"{side}×{side}", field.n_parameters, made - begun, time.perf_counter() - made, widths.mean()))
+    columns = ("lattice", "parameters", "precision s", "widths s", "mean sd")
+    return Report("Widths of a sparse posterior, Bethe, N = 1000", columns, rows)
+
+
+def _updates(watch: Watch) -> Report:
+    watch.tell("Gibbs updates")
+    rng = np.random.default_rng(0)
+    field = bf.ordinal(ITEMS, [(i, j) for i in range(ITEMS) for j in range(i)], STATES)
+    known = compiled(field)
+    nodes = np.array(list(field.groups)) == "nodes"
+    theta = known.design.potentials(np.where(nodes, 0.5, 0.05) * rng.normal(size=field.n_parameters))
+    g, sweeps = known.graph.arrays, 5 if watch.quick else 20
+    tables = gibbs_tables.pair_tables(g, theta)
+    kernels = {
+        "general": lambda x, seeds, sums: gibbs.sweep_chains(g, theta, x, seeds, sweeps, sums),
+        "pairs of few states": lambda x, seeds, sums: gibbs_tables.sweep_chains(
+            g, tables, x, seeds, sweeps, True, sums
+        ),
+    }
+    taken = {}
+    for name, sweep in kernels.items():
+        best = np.inf
+        for _ in range(3):  # the first compiles
+            states, seeds = chains.fresh(g, 2000, 1)
+            begun = time.perf_counter()
+            sweep(states, seeds, np.zeros(len(theta)))
+            best = min(best, time.perf_counter() - begun)
+        taken[name] = 1e9 * best / (2000 * sweeps * ITEMS)
+    rows = [(name, value, value / taken["general"]) for name, value in taken.items()]
+    return Report(f"Gibbs updates, {ITEMS} items of {STATES} states, all pairs", ("kernel", "ns", "ratio"), rows)
