@@ -8,8 +8,10 @@ from scipy import linalg
 
 import bayesfield as bf
 from bayesfield.learning import FieldObjective, mrf_objective
-from bayesfield.learning.precision import DensePrecision, MatrixFree, NotSparse, SparsePrecision
-from bayesfield.response.selected import inverse_forms
+from bayesfield.learning.precision import DensePrecision, MatrixFree, SparsePrecision
+from bayesfield.response import NotSparse
+from bayesfield.response.linear import BlockResponse
+from bayesfield.response.local import LocalResponse
 
 
 def problem(engine, form, prior=None):
@@ -53,6 +55,30 @@ def test_draws_have_the_right_covariance(engine, form):
     for precision in (dense, other):
         root = precision.draws(np.eye(dense.size))
         np.testing.assert_allclose(root @ root.T, linalg.inv(dense.matrix()), atol=1e-5 * dense.sd.max() ** 2)
+
+
+class UnitVectors:
+    """In place of a generator: its k-th call for noise gets what part of a unit vector it asks for."""
+
+    def __init__(self, which):
+        self.left = which
+
+    def standard_normal(self, size):
+        out = np.zeros(size)
+        if 0 <= self.left < size:
+            out[self.left] = 1.0
+        self.left -= size
+        return out
+
+
+@pytest.mark.parametrize("engine", ["bethe", "kikuchi"])
+def test_samples_by_conditioning_have_the_right_covariance(engine):
+    """A sample is a linear map T of standard normal numbers, and T Tᵀ = P⁻¹ with no sampling error."""
+    engine = {"bethe": bf.Bethe(), "kikuchi": bf.Kikuchi()}[engine]
+    dense, other = problem(engine, "dense"), problem(engine, "sparse")
+    count = dense.size + other.response.slopes.shape[1]
+    T = np.column_stack([other.sample(UnitVectors(k), 1)[:, 0] for k in range(count)])
+    np.testing.assert_allclose(T @ T.T, linalg.inv(dense.matrix()), atol=1e-10 * dense.sd.max() ** 2)
 
 
 def test_a_mean_over_points_is_preconditioned_by_one():
@@ -118,18 +144,18 @@ def test_many_parameters_on_one_factor_are_matrix_free():
 )
 def test_widths_by_the_selected_inverse(field, engine, monkeypatch):
     """Where the factor is sparse: the widths are those that a solve for each parameter gives."""
-    monkeypatch.setattr("bayesfield.response.linear._DENSE", 0)
+    monkeypatch.setattr("bayesfield.response.cholesky._DENSE", 0)
+    monkeypatch.setattr("bayesfield.response.local._LARGE", 0)
     rng = np.random.default_rng(2)
     parameters = 0.3 * rng.normal(size=field.n_parameters)
     parameters[rng.random(len(parameters)) < 0.2] = 0.0  # couplings that are not there
     form = bf.laplace(field, parameters, 500, bf.Normal(variance=0.5), engine, form="sparse").form
-    W = (form._own @ form.response.slopes).tocsr()
-    assert inverse_forms(form._joint.lu, W) is not None
-    np.testing.assert_allclose(form.sd, form._sd_by_columns(), rtol=1e-8)
+    assert isinstance(form.response, BlockResponse if engine == "kikuchi" else LocalResponse)
+    np.testing.assert_allclose(form.sd**2, np.diag(form.solve(np.eye(form.size))), rtol=1e-8)
 
 
 def test_entries_that_underflow():
-    """Weak couplings over a long way: the factor has entries below 1e-308 and leaves them out."""
+    """Weak couplings over a long way: the factor has entries below 1e-308."""
     field = bf.grid(60, 60)
     form = bf.laplace(
         field, np.full(field.n_parameters, 0.05), 1000, bf.Normal(variance=0.5), "bethe", form="sparse"
@@ -138,5 +164,4 @@ def test_entries_that_underflow():
     unit = np.zeros((form.size, 20))
     unit[some, np.arange(20)] = 1.0
     wanted = np.sqrt(form.solve(unit)[some, np.arange(20)])
-    assert inverse_forms(form._joint.lu, (form._own @ form.response.slopes).tocsr()) is not None
     np.testing.assert_allclose(form.sd[some], wanted, rtol=1e-8)

@@ -38,6 +38,16 @@ def thread_map(call: Callable[[Item], Result], items: Sequence[Item]) -> list[Re
         return list(pool.map(call, items))
 
 
+def blas_map(call: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """thread_map for kernels that call BLAS, whose own threads would be in the way of these."""
+    if len(items) <= 1 or cores() == 1:
+        return [call(item) for item in items]
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, user_api="blas"):
+        return thread_map(call, items)
+
+
 def spans(ends: Sequence[int]) -> list[tuple[int, int]]:
     """(0, 3), (3, 7), … from 0, 3, 7, …"""
     return [(int(a), int(b)) for a, b in itertools.pairwise(ends)]

@@ -13,7 +13,7 @@ from bayesfield.kernels import messages, pairs
 from bayesfield.kernels.max_product import max_pairs
 from bayesfield.kernels.pairs import pair_arrays
 from bayesfield.kernels.residual import run_residual
-from bayesfield.response import Response, SingularFactor, SusceptibilityResponse, bethe_response
+from bayesfield.response import Response, SingularFactor, SusceptibilityResponse, bethe_response, local_response
 from bayesfield.types import (
     Cost,
     FloatArray,
@@ -92,7 +92,8 @@ class Bethe(Options):
     def response(self, graph: Graph, design: Design, theta: FloatArray, marginals: Marginals) -> Response:
         if self.linear_response == "sparse":
             try:
-                return bethe_response(graph, design, marginals.tables)
+                local = local_response(graph, design, marginals.tables)
+                return local if local is not None else bethe_response(graph, design, marginals.tables)
             except SingularFactor:
                 pass  # hard constraints tie variables to one another; the messages' way inverts nothing
         return SusceptibilityResponse(graph, design, marginals.tables)

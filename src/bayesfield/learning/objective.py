@@ -14,8 +14,8 @@ import numpy as np
 
 from bayesfield.graph import CompiledField, Design, Graph, case_energies, counts, local_variances
 from bayesfield.inference import Engine, Sampled
-from bayesfield.learning.precision import DensePrecision, MatrixFree, NotSparse, Precision, SparsePrecision
-from bayesfield.response import LinearResponse, Response
+from bayesfield.learning.precision import DensePrecision, MatrixFree, Precision, SparsePrecision
+from bayesfield.response import LinearResponse, NotSparse, Response
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Marginals, Outcome
 
 

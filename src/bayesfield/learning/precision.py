@@ -10,25 +10,17 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, cg
 
 from bayesfield.response import LinearResponse, Response
-from bayesfield.response.linear import factorise, largest_part, parts_inverse
-from bayesfield.response.selected import inverse_forms
-from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput, Outcome
+from bayesfield.types import FloatArray, IndefiniteCurvature, Outcome
 
-_SLAB = 256  # columns solved at a time
 _KRYLOV = 80  # most Lanczos steps of a draw
 _ROOM = 1e9  # bytes for the Lanczos vectors of the draws that are made together
 _DRAWN = 1e-6  # change of a draw, relative to its length, at which Lanczos ends
 _SOLVED = 1e-10  # relative residual of conjugate gradients
-_PART = 200  # parameters of factors that overlap in parameters, at most, in the sparse form
 _PROBES = 64  # random signs that probe the diagonal of P⁻¹
-
-
-class NotSparse(InvalidInput):
-    """The parameters are tied in a way that leaves no sparse system; the matrix-free form takes them."""
 
 
 class Precision(ABC):
@@ -52,6 +44,10 @@ class Precision(ABC):
     @abstractmethod
     def draws(self, noise: FloatArray) -> FloatArray:
         """(F, D) vectors with covariance P⁻¹ from standard normal ones."""
+
+    def sample(self, rng: np.random.Generator, count: int) -> FloatArray:
+        """(F, count) vectors with covariance P⁻¹."""
+        return self.draws(rng.standard_normal((self.size, count)))
 
     @property
     @abstractmethod
@@ -143,13 +139,7 @@ class SparsePrecision(Precision):
 
     def __init__(self, response: LinearResponse, weight: float, ridge: FloatArray, scale: FloatArray) -> None:
         self.response, self.weight, self.ridge, self.scale = response, weight, ridge, scale
-        own = (weight * response.private + sparse.diags_array(ridge)).tocsr()
-        largest = largest_part(own)
-        if largest > _PART:
-            raise NotSparse(f"{largest} parameters share factors directly; a sparse precision takes up to {_PART}")
-        self._own = parts_inverse(own)  # M⁻¹
-        joint = response.omega / weight + response.slopes.T @ self._own @ response.slopes
-        self._joint = factorise(joint.tocsc())  # S
+        self._system = response.system(weight, ridge)
 
     @property
     def size(self) -> int:
@@ -159,38 +149,33 @@ class SparsePrecision(Precision):
         return self.weight * self.response.product(vectors) + _rows(self.ridge, vectors)
 
     def solve(self, vectors: FloatArray) -> FloatArray:
-        first = self._own @ vectors
-        result: FloatArray = first - self._own @ (
-            self.response.slopes @ self._joint.solve(self.response.slopes.T @ first)
-        )
+        s = self._system
+        result: FloatArray = s.own @ vectors - s.shares @ s.joint.solve(s.shares.T @ vectors)
         return result
 
     def draws(self, noise: FloatArray) -> FloatArray:
         return _inverse_root(self.product, self.scale, noise)
 
+    def sample(self, rng: np.random.Generator, count: int) -> FloatArray:
+        """By conditioning: x ~ N(0, M⁻¹) and e ~ N(0, Ω/N); given Rᵀx + e = 0, x − W S⁻¹ (Rᵀx + e) has precision P."""
+        s, slopes = self._system, self.response.slopes
+        out = np.empty((self.size, count))
+        for k in range(count):
+            x = s.own_factor.root(rng.standard_normal(self.size))
+            e = self.response.factor.root(rng.standard_normal(slopes.shape[1])) / np.sqrt(self.weight)
+            out[:, k] = x - s.shares @ s.joint.solve(slopes.T @ x + e)
+        return out
+
     @property
     def log_det(self) -> float:
         """log det M + log det S − log det(Ω/N), by Sylvester's identity."""
-        omega = self.response.factorised.log_det - self.response.omega.shape[0] * np.log(self.weight)
-        return float(self._joint.log_det - omega - factorise(self._own.tocsc()).log_det)
+        omega = self.response.factor.log_det - self.response.slopes.shape[1] * np.log(self.weight)
+        return float(self._system.joint.log_det - omega - self._system.own_factor.log_det)
 
     @cached_property
     def sd(self) -> FloatArray:
-        """From diag(P⁻¹) = diag(M⁻¹) − diag(W S⁻¹ Wᵀ), W = M⁻¹R, which needs S⁻¹ only where S has entries."""
-        if self._joint.lu is not None:
-            found = inverse_forms(self._joint.lu, (self._own @ self.response.slopes).tocsr())
-            if found is not None:
-                variance: FloatArray = self._own.diagonal() - found
-                return np.sqrt(variance)
-        return self._sd_by_columns()
-
-    def _sd_by_columns(self) -> FloatArray:
-        variance = np.empty(self.size)
-        for start in range(0, self.size, _SLAB):
-            k = np.arange(start, min(start + _SLAB, self.size))
-            unit = np.zeros((self.size, len(k)))
-            unit[k, k - start] = 1.0
-            variance[k] = self.solve(unit)[k, k - start]
+        """From diag(P⁻¹) = diag(M⁻¹) − diag(W S⁻¹ Wᵀ), which needs S⁻¹ only where S has entries."""
+        variance: FloatArray = self._system.own.diagonal() - self._system.forms()
         return np.sqrt(variance)
 
 

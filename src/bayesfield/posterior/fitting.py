@@ -20,7 +20,7 @@ from bayesfield.learning import (
     sampled_newton,
 )
 from bayesfield.learning.optimise import Watch
-from bayesfield.learning.precision import NotSparse, Precision
+from bayesfield.learning.precision import Precision
 from bayesfield.model import Parametrised, Prior, RandomField
 from bayesfield.model.prior import as_prior
 from bayesfield.posterior.affordable import DEAR, DEAR_FIT, SAMPLED, correction_kind, exact_fit, precision_form
@@ -44,6 +44,7 @@ from bayesfield.posterior.relevance import adapted
 from bayesfield.posterior.skewness import field_skewness, sampled_features
 from bayesfield.posterior.starts import begin, best_of, stochastic_em
 from bayesfield.posterior.variational import sampled_variational, variational
+from bayesfield.response import NotSparse
 from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput
 
 __all__ = ["Iteration", "fit"]

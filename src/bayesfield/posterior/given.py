@@ -10,13 +10,13 @@ from bayesfield.graph import as_parameters, compiled
 from bayesfield.inference import Auto, Engine, as_engine
 from bayesfield.learning import Optimum
 from bayesfield.learning.objective import observed_objective
-from bayesfield.learning.precision import NotSparse
 from bayesfield.model import Prior, RandomField
 from bayesfield.model.prior import as_prior
 from bayesfield.posterior.affordable import precision_form
 from bayesfield.posterior.correction import CorrectionRecord
 from bayesfield.posterior.found import Corrected, Found, fit_record, precision_at
 from bayesfield.posterior.laplace import Posterior
+from bayesfield.response import NotSparse
 from bayesfield.types import InvalidInput, Outcome, Status
 
 

@@ -162,8 +162,7 @@ class Posterior:
         """n draws of the parameters, (n, F)."""
         if n < 0:
             raise InvalidInput(f"the number of draws must not be negative; got {n}")
-        noise = np.random.default_rng(rng).standard_normal((len(self.mean), n))
-        draws = self.form.draws(noise).T
+        draws = self.form.sample(np.random.default_rng(rng), n).T
         if self.skewness.any():
             draws = self.sd * lean(draws / self.sd, self.skewness)
         result: FloatArray = self.mean + draws

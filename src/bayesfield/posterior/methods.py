@@ -26,10 +26,10 @@ from bayesfield.learning import (
 )
 from bayesfield.learning.composite import TIGHT
 from bayesfield.learning.optimise import Watch
-from bayesfield.learning.precision import NotSparse
 from bayesfield.model import Parametrised
 from bayesfield.posterior.affordable import SAMPLED
 from bayesfield.posterior.found import Found, checked_start, precision_at, starting_point
+from bayesfield.response import NotSparse
 from bayesfield.response.base import require_dense
 from bayesfield.types import IndefiniteCurvature, InvalidInput
 

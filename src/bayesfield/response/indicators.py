@@ -14,7 +14,7 @@ from bayesfield.types import FloatArray, GraphArrays, IntArray
 
 Sparse = Any  # scipy's sparse arrays; their stubs cannot follow the products below
 
-_IMPOSSIBLE = 1e-13  # a state below this probability counts as impossible: its share of any covariance is below it too
+IMPOSSIBLE = 1e-13  # a state below this probability counts as impossible: its share of any covariance is below it too
 
 
 class Indicators(NamedTuple):
@@ -77,7 +77,7 @@ def _coordinates(g: GraphArrays, q: FloatArray, owner: IntArray) -> tuple[IntArr
     candidates = np.flatnonzero(q == best[owner])[::-1]
     top = np.zeros(len(g.cardinality), dtype=np.int64)
     top[owner[candidates]] = candidates  # the first of equals
-    possible = q > _IMPOSSIBLE
+    possible = q > IMPOSSIBLE
     possible[top] = False
     return np.where(possible, np.cumsum(possible) - 1, -1).astype(np.int64), top
 

@@ -10,20 +10,25 @@ R_a = Cov_{b_a}(f_a, s_a) V_a⁻¹ and B_a = Cov_{b_a}(f_a) − R_a V_a R_aᵀ:
 For Kikuchi regions see response.regions: the same formula with other blocks.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg, sparse
-from scipy.sparse.linalg import splu
+from scipy import sparse
 
 from bayesfield.graph import Design, Graph
 from bayesfield.response.base import Response, require_dense
+from bayesfield.response.cholesky import factorise
+from bayesfield.response.factor import Factor
 from bayesfield.response.indicators import Indicators, Sparse, indicators
-from bayesfield.types import FloatArray, GraphArrays, IndefiniteCurvature, IntArray, Outcome
+from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput
 
-_DENSE = 1200  # coordinates up to which a dense Cholesky factor is faster than a sparse one
+_FEW = 1200  # coordinates up to which the covariance is not worth a look at the parts of the graph
 _SMALL = 60  # coordinates of the connected parts of Ω up to which its inverse counts as sparse
+_PART = 200  # parameters of factors that overlap in parameters, at most, in the sparse form
 _SINGULAR = 1e-11  # smallest pivot of a factor's correlation matrix that is trusted
 
 
@@ -50,25 +55,77 @@ class Moments(NamedTuple):
     members: Sparse  # blockdiag(V_a), (n_local, n_local)
 
 
-class LinearResponse(Response):
-    """C = blockdiag(B) + R Ω⁻¹ Rᵀ. private: blockdiag(B), (F, F). slopes: R, (F, n_states). omega: Ω."""
+class NotSparse(InvalidInput):
+    """The parameters are tied in a way that leaves no sparse system; the matrix-free form takes them."""
 
-    def __init__(self, design: Design, private: Sparse, slopes: Sparse, omega: Sparse) -> None:
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """P = N C + Λ⁻¹ by a sparse system: P⁻¹ = M⁻¹ − W S⁻¹ Wᵀ with M = N B + Λ⁻¹ and S = Ω/N + Rᵀ M⁻¹ R.
+
+    own: M⁻¹, (F, F). shares: W = M⁻¹ R, (F, n_states). joint: of S. forms: gives diag(W S⁻¹ Wᵀ), (F,).
+    """
+
+    own: Sparse
+    shares: Sparse
+    joint: Factor
+    forms: Callable[[], FloatArray]
+
+    @cached_property
+    def own_factor(self) -> Factor:
+        """Of M⁻¹, whose connected parts are small."""
+        return factorise(self.own.tocsc())
+
+
+class LinearResponse(Response):
+    """C = blockdiag(B) + R Ω⁻¹ Rᵀ. private: blockdiag(B), (F, F). slopes: R, (F, n_states). factor: of Ω."""
+
+    def __init__(self, design: Design, private: Sparse, slopes: Sparse, factor: Factor) -> None:
         super().__init__(design)
-        self.private, self.slopes, self.omega = private, slopes, omega
-        self.factorised = factorise(omega)
+        self.private, self.slopes, self.factor = private, slopes, factor
+
+    @property
+    @abstractmethod
+    def omega(self) -> Sparse:
+        """Ω, (n_states, n_states)."""
+
+    @abstractmethod
+    def system(self, weight: float, ridge: FloatArray) -> System:
+        """For P = weight · C + diag(ridge)."""
 
     def product(self, vectors: FloatArray) -> FloatArray:
-        result: FloatArray = self.private @ vectors + self.slopes @ self.factorised.solve(self.slopes.T @ vectors)
+        result: FloatArray = self.private @ vectors + self.slopes @ self.factor.solve(self.slopes.T @ vectors)
         return result
 
     def covariance(self) -> FloatArray:
         """C, dense. On a union of many small graphs by Ω⁻¹ itself, which is then sparse."""
-        if self.omega.shape[0] <= _DENSE or largest_part(self.omega) > _SMALL:
+        if self.slopes.shape[1] <= _FEW or largest_part(self.omega) > _SMALL:
             return super().covariance()
         require_dense(self.size, "the full covariance")
         result: FloatArray = (self.private + self.slopes @ parts_inverse(self.omega) @ self.slopes.T).toarray()
         return (result + result.T) / 2
+
+
+class BlockResponse(LinearResponse):
+    """From blocks of any kind, by sparse products."""
+
+    def __init__(self, design: Design, private: Sparse, slopes: Sparse, omega: Sparse) -> None:
+        super().__init__(design, private, slopes, factorise(omega))
+        self._omega = omega
+
+    @property
+    def omega(self) -> Sparse:
+        return self._omega
+
+    def system(self, weight: float, ridge: FloatArray) -> System:
+        own = (weight * self.private + sparse.diags_array(ridge)).tocsr()
+        largest = largest_part(own)
+        if largest > _PART:
+            raise NotSparse(f"{largest} parameters share factors directly; a sparse precision takes up to {_PART}")
+        inverse = parts_inverse(own)
+        shares = (inverse @ self.slopes).tocsr()
+        joint = factorise((self.omega / weight + self.slopes.T @ shares).tocsc())
+        return System(inverse, shares, joint, lambda: joint.inverse_forms(shares))
 
 
 def moments(blocks: Blocks) -> Moments:
@@ -91,7 +148,7 @@ def assemble(
     shared: Sparse,
     slopes: Sparse | None = None,
     basis: Sparse | None = None,
-) -> LinearResponse:
+) -> BlockResponse:
     """inverse: blockdiag(V_a⁻¹). shared: what Ω has beside it; slopes: what R has beside the blocks'.
 
     basis: columns that span the changes of the shared indicators' means which can occur; by default all can.
@@ -101,7 +158,7 @@ def assemble(
     omega = blocks.embed.T @ inverse @ blocks.embed + shared
     if basis is not None:
         reach, omega = reach @ basis, basis.T @ omega @ basis
-    return LinearResponse(design, (m.features - own @ m.cross.T).tocsr(), reach.tocsr(), omega.tocsc())
+    return BlockResponse(design, (m.features - own @ m.cross.T).tocsr(), reach.tocsr(), omega.tocsc())
 
 
 def bethe_response(graph: Graph, design: Design, beliefs: FloatArray) -> LinearResponse:
@@ -174,29 +231,3 @@ def _variables_share(g: GraphArrays, s: Indicators, q: FloatArray) -> Sparse:
     np.divide(1.0, q, out=weights, where=q > 0.0)
     surplus = np.repeat(np.diff(g.slot_ptr) - 1.0, g.cardinality)
     return -(s.nodes.T @ sparse.diags_array(weights * surplus) @ s.nodes)
-
-
-class Factorised(NamedTuple):
-    """A positive definite Ω: a function that solves with it, log det Ω, and SuperLU's factor where Ω is large."""
-
-    solve: Callable[[FloatArray], FloatArray]
-    log_det: float
-    lu: Any = None
-
-
-def factorise(omega: Sparse) -> Factorised:
-    """Refuses an Ω that is not positive definite."""
-    if omega.shape[0] == 0:
-        return Factorised(np.zeros_like, 0.0)
-    if omega.shape[0] <= _DENSE:
-        try:
-            factor = linalg.cho_factor(omega.toarray())
-        except (linalg.LinAlgError, ValueError):
-            raise IndefiniteCurvature(Outcome.INDEFINITE.value) from None
-        return Factorised(lambda right: linalg.cho_solve(factor, right), 2.0 * float(np.log(np.diag(factor[0])).sum()))
-    symmetric = {"SymmetricMode": True}
-    factors = splu(omega, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=symmetric)
-    pivots = factors.U.diagonal()
-    if not (pivots > 0.0).all():
-        raise IndefiniteCurvature(Outcome.INDEFINITE.value)
-    return Factorised(factors.solve, float(np.log(pivots).sum()), factors)

@@ -14,11 +14,10 @@ from scipy import sparse
 from bayesfield.graph import Design, Graph
 from bayesfield.kernels.regions import RegionArrays
 from bayesfield.response.constrained import free_basis, generalised_inverses
-from bayesfield.response.indicators import Sparse
+from bayesfield.response.indicators import IMPOSSIBLE, Sparse
 from bayesfield.response.linear import Blocks, LinearResponse, SingularFactor, assemble, block_inverses, moments
 from bayesfield.types import FloatArray, GraphArrays, IntArray, Region, RegionGraph
 
-_IMPOSSIBLE = 1e-13
 States = tuple[tuple[int, ...], ...]  # of each variable
 Product = tuple[tuple[int, int], ...]  # (variable, state) pairs: the product of their indicators
 
@@ -75,7 +74,7 @@ def _free_states(g: GraphArrays, q: FloatArray) -> States:
     for i in range(len(g.cardinality)):
         p = q[g.node_ptr[i] : g.node_ptr[i + 1]]
         top = int(np.argmax(p))
-        result.append(tuple(x for x in range(len(p)) if x != top and p[x] > _IMPOSSIBLE))
+        result.append(tuple(x for x in range(len(p)) if x != top and p[x] > IMPOSSIBLE))
     return tuple(result)
 
 
