@@ -15,7 +15,7 @@ import numpy as np
 
 import bayesfield as bf
 from bayesfield.graph import Graph
-from bayesfield.kernels import messages, pairs, trees
+from bayesfield.kernels import messages, odds, pairs, trees
 from benchmarks.problems import grid
 from benchmarks.timing import Report, Watch, best
 
@@ -72,8 +72,8 @@ def _bethe_loop(g, order, theta, tolerance, history, tables, repeats):
     total = 0.0
     for _ in range(repeats):
         inbox = np.zeros(g.message_ptr[-1])
-        node, coupling, field, _worst = pairs.odds_form(g, theta)
-        pairs.run_odds(g, order, node, coupling, field, inbox, False, 0.0, tolerance, history)
+        node, coupling, field, _worst = odds.odds_form(g, theta)
+        odds.run_odds(g, order, node, coupling, field, inbox, False, 0.0, tolerance, history)
         cavity, _ = messages.cavities(g, theta, inbox)
         total += messages.beliefs(g, theta, inbox, cavity, tables)
     return total

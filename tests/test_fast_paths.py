@@ -5,7 +5,6 @@ import pytest
 
 import bayesfield as bf
 from bayesfield.graph import compiled
-from bayesfield.inference.belief_propagation import _widths
 from bayesfield.kernels import messages, pairs
 
 from awkward import random_field
@@ -43,7 +42,7 @@ def test_same_fixed_point(name, damping, schedule):
     field = FIELDS[name]
     known = compiled(field)
     theta = known.design.potentials(0.4 * np.random.default_rng(5).normal(size=field.n_parameters))
-    assert _widths(known.graph.arrays)[0] == 2
+    assert known.graph.pairs
     assert pairs.log_range(known.graph.arrays, theta) < pairs.SAFE_RANGE
     engine = bf.Bethe(schedule=schedule, damping=damping, tolerance=1e-13)
     fast = engine.infer(known.graph, theta)
@@ -51,6 +50,59 @@ def test_same_fixed_point(name, damping, schedule):
     assert fast.status.outcome is bf.Outcome.CONVERGED
     assert fast.log_z == pytest.approx(log_z, abs=ALGEBRA)
     np.testing.assert_allclose(fast.tables, tables, rtol=0, atol=ALGEBRA)
+
+
+@pytest.mark.parametrize("damping", [0.0, 0.25])
+@pytest.mark.parametrize("name", ["binary grid", "binary 0/1 on a random graph", "binary tables"])
+def test_in_blocks_the_same_fixed_point(name, damping, monkeypatch):
+    monkeypatch.setattr("bayesfield.inference.odds._LARGE", 0)
+    monkeypatch.setattr("bayesfield.inference.odds._CROSSING", 1.0)
+    field = FIELDS[name]
+    graph, design = compiled(field).graph, compiled(field).design
+    theta = design.potentials(0.4 * np.random.default_rng(5).normal(size=field.n_parameters))
+    found = bf.Bethe(damping=damping).infer(graph, theta)
+    log_z, tables, _ = general(graph, theta, damping=damping)
+    assert len(graph.plans.pop("blocks").arrives) > 0
+    assert found.log_z == pytest.approx(log_z, abs=ALGEBRA)
+    np.testing.assert_allclose(found.tables, tables, rtol=0, atol=ALGEBRA)
+
+
+def test_a_large_field_on_any_number_of_cores(monkeypatch):
+    """More edges than one block takes: to the last bit the same on one core and on two."""
+    field = bf.grid(170, 170)
+    graph, design = compiled(field).graph, compiled(field).design
+    theta = design.potentials(0.3 * np.random.default_rng(5).normal(size=field.n_parameters))
+    monkeypatch.setattr("bayesfield.parallel.cores", lambda: 1)
+    alone = bf.Bethe(tolerance=1e-9).infer(graph, theta)
+    monkeypatch.setattr("bayesfield.parallel.cores", lambda: 2)
+    shared = bf.Bethe(tolerance=1e-9).infer(graph, theta)
+    assert len(graph.plans["blocks"].bounds) > 2
+    assert shared.log_z == alone.log_z
+    np.testing.assert_array_equal(shared.tables, alone.tables)
+    np.testing.assert_array_equal(shared.state, alone.state)
+
+
+def test_a_graph_without_neighbourhoods_is_one_block(monkeypatch):
+    """Edges between variables far apart in number would all come a sweep late."""
+    monkeypatch.setattr("bayesfield.inference.odds._LARGE", 0)
+    rng = np.random.default_rng(0)
+    field = bf.pairwise(60, [(i, j) for i, j in rng.integers(0, 60, (90, 2)) if i != j])
+    graph, design = compiled(field).graph, compiled(field).design
+    theta = design.potentials(0.2 * rng.normal(size=field.n_parameters))
+    found = bf.Bethe().infer(graph, theta)
+    assert len(graph.plans["blocks"].arrives) == 0
+    np.testing.assert_allclose(found.tables, general(graph, theta)[1], rtol=0, atol=ALGEBRA)
+
+
+def test_single_precision():
+    field = bf.grid(30, 30)
+    graph, design = compiled(field).graph, compiled(field).design
+    theta = design.potentials(0.3 * np.random.default_rng(5).normal(size=field.n_parameters))
+    double, single = bf.Bethe().infer(graph, theta), bf.Bethe(single=True, tolerance=1e-6).infer(graph, theta)
+    assert single.status.converged
+    np.testing.assert_allclose(single.tables, double.tables, rtol=0, atol=2e-6)
+    with pytest.raises(bf.InvalidInput, match="single precision"):
+        bf.Bethe(single=True)
 
 
 def test_warm_start_returns_at_once():

@@ -557,7 +557,7 @@ def test_matrix_free_where_no_sparse_system_is_left(monkeypatch, method):
     X = bf.sample(field, [0.1, 0.3], 200, 0)
     wanted = bf.fit(field, X, engine="bethe", method=method)
     monkeypatch.setattr("bayesfield.posterior.affordable.SMALL", 0)
-    monkeypatch.setattr("bayesfield.learning.precision._PART", 0)
+    monkeypatch.setattr("bayesfield.response.linear._PART", 0)
     posterior = bf.fit(field, X, engine="bethe", method=method)
     assert posterior.record.form == "matrix-free"
     np.testing.assert_allclose(posterior.precision, wanted.precision, rtol=1e-6)

@@ -2,8 +2,9 @@
 
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 import numpy as np
@@ -36,6 +37,22 @@ def thread_map(call: Callable[[Item], Result], items: Sequence[Item]) -> list[Re
         return [call(item) for item in items]
     with ThreadPoolExecutor(min(cores(), len(items))) as pool:
         return list(pool.map(call, items))
+
+
+@contextmanager
+def hands() -> Iterator[Callable[[Callable[[Item], Result], Sequence[Item]], list[Result]]]:
+    """A thread_map whose threads stay for many calls."""
+    if cores() == 1:
+        yield lambda call, items: [call(item) for item in items]
+        return
+    with ThreadPoolExecutor(cores()) as pool:
+        yield lambda call, items: list(pool.map(call, items)) if len(items) > 1 else [call(item) for item in items]
+
+
+def shares(first: int, last: int, always: int | None = None, least: int = 4096) -> list[tuple[int, int]]:
+    """A range in equal parts, one for each core (or ``always`` so many), none much smaller than ``least``."""
+    count = max(1, min(always or cores(), (last - first) // least))
+    return spans([first + (last - first) * k // count for k in range(count + 1)])
 
 
 def blas_map(call: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:

@@ -9,6 +9,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from bayesfield.graph import Design, Graph, table_entries
 from bayesfield.inference.newton import newton
+from bayesfield.inference.odds import Odds, as_odds, beliefs, pass_messages
 from bayesfield.kernels import messages, pairs
 from bayesfield.kernels.max_product import max_pairs
 from bayesfield.kernels.pairs import pair_arrays
@@ -40,6 +41,7 @@ class Bethe(Options):
     max_sweeps: budget of message passing. max_direct: budget, in sweeps, of the minimisation that follows if message
     passing has not settled; 0 for none.
     linear_response: "sparse" solves one system as sparse as the graph; "messages" passes derivatives along.
+    single: messages of binary pairwise fields in single precision: half the memory, for a tolerance from 1e-6 on.
     """
 
     schedule: Schedule = "sequential"
@@ -48,6 +50,7 @@ class Bethe(Options):
     max_sweeps: int = 1000
     max_direct: int = 50_000
     linear_response: Literal["sparse", "messages"] = "sparse"
+    single: bool = False
 
     def __post_init__(self) -> None:
         if self.schedule not in ("sequential", "flooding", "residual"):
@@ -58,6 +61,11 @@ class Bethe(Options):
             raise InvalidInput(f'linear_response is "sparse" or "messages"; got {self.linear_response!r}')
         if not self.tolerance > 0.0 or self.max_sweeps < 1 or self.max_direct < 0:
             raise InvalidInput("tolerance and max_sweeps must be above zero, and max_direct not below it")
+        if self.single and self.tolerance < _SINGLE:
+            raise InvalidInput(
+                f"single precision tells messages apart to about {_SINGLE:.0e}; got a tolerance of "
+                f"{self.tolerance:.0e}: give tolerance={_SINGLE:.0e}, or leave single=True out"
+            )
 
     def preview(self, graph: Graph) -> Cost:
         numbers = 4 * int(graph.arrays.message_ptr[-1]) + 2 * graph.n_entries
@@ -69,7 +77,8 @@ class Bethe(Options):
         tolerance = self._attainable(g, theta)
         inbox = np.zeros(g.message_ptr[-1]) if start is None else start.copy()
         history = np.zeros(self.max_sweeps)
-        sweeps, residual = self._pass_messages(graph, theta, inbox, history, tolerance)
+        odds = as_odds(graph, theta)
+        sweeps, residual = self._pass_messages(graph, theta, odds, inbox, history, tolerance)
         outcome = Outcome.CONVERGED
         history = history[:sweeps]
         if not residual <= tolerance and self.max_direct:
@@ -83,8 +92,11 @@ class Bethe(Options):
         if not residual <= tolerance:
             outcome = Outcome.NOT_CONVERGED
         tables = np.empty(graph.n_entries)
-        cavity, _ = messages.cavities(g, theta, inbox)
-        log_z = messages.beliefs(g, theta, inbox, cavity, tables)
+        if odds is not None:
+            log_z = beliefs(graph, theta, odds, inbox, tables)
+        else:
+            cavity, _ = messages.cavities(g, theta, inbox)
+            log_z = messages.beliefs(g, theta, inbox, cavity, tables)
         if log_z == -np.inf:
             outcome = Outcome.IMPOSSIBLE
         return Marginals(float(log_z), tables, Status(outcome, int(sweeps), float(residual), history=history), inbox)
@@ -152,19 +164,22 @@ class Bethe(Options):
         return residual, history
 
     def _pass_messages(
-        self, graph: Graph, theta: FloatArray, inbox: FloatArray, history: FloatArray, tolerance: float
+        self,
+        graph: Graph,
+        theta: FloatArray,
+        odds: Odds | None,
+        inbox: FloatArray,
+        history: FloatArray,
+        tolerance: float,
     ) -> Run:
         """Message passing by the fastest kernel that is safe for these tables."""
         g = graph.arrays
         if self.schedule == "residual":
             return run_residual(g, theta, inbox, self.damping, tolerance, history, False)
         options = (inbox, self.schedule == "flooding", self.damping, tolerance, history)
-        widths = graph.plan("widths", _widths)
-        if widths == (2, 2, 2):
-            node, coupling, field, worst = pairs.odds_form(g, theta)
-            if worst < pairs.SAFE_RANGE:
-                return pairs.run_odds(g, graph.plan("pairs", pair_arrays), node, coupling, field, *options)
-        elif widths[0] == 2 and pairs.log_range(g, theta) < pairs.SAFE_RANGE:
+        if odds is not None:
+            return pass_messages(graph, odds, *options, single=self.single)
+        if graph.pairs and not graph.binary_pairs and pairs.log_range(g, theta) < pairs.SAFE_RANGE:
             psi = messages.potentials(g, theta)
             ratio = pairs.potts_ratio(g, psi)
             return pairs.run_tables(g, graph.plan("pairs", pair_arrays), theta, psi, ratio, *options)
@@ -172,15 +187,9 @@ class Bethe(Options):
 
 
 _ROUNDING = 16 * np.finfo(np.float64).eps
+_SINGLE = 1e-6  # smallest tolerance with messages in single precision
 _FIRST_CHUNK = 300  # sweeps of the double loop before Newton's method is tried; doubled each time it fails
 _INNER = 3  # sweeps of the convex problem before its tangent is moved
-
-
-def _widths(g: GraphArrays) -> tuple[int, int, int]:
-    """Variables in the largest factor (2 also if there is none and all are pairs), fewest and most states."""
-    degree = np.diff(g.scope_ptr)
-    pairwise = 2 if (degree == 2).all() else int(degree.max())
-    return pairwise, int(g.cardinality.min(initial=2)), int(g.cardinality.max(initial=2))
 
 
 def _walk(g: GraphArrays) -> IntArray:

@@ -37,127 +37,10 @@ def pair_arrays(g: GraphArrays) -> PairArrays:
     return PairArrays(reverse, offset)
 
 
-# --- two states: messages as odds -----------------------------------------------------------------------------------
-
-
 @jit
-def odds_form(g: GraphArrays, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, float]:
-    """θ of a binary pairwise field as odds: node odds, coupling odds a = e^{2w} and a field's odds for each slot.
-
-    A table is c + w·xy + u·x + v·y in x, y = ±1. The last value bounds the log of any odds that can come up.
-    """
-    n = len(g.cardinality)
-    log_node = np.empty(n)
-    spread = np.empty(n)
-    field = np.empty(len(g.scope))
-    coupling = np.empty(len(g.scope))
-    for i in range(n):
-        log_node[i] = theta[g.node_ptr[i] + 1] - theta[g.node_ptr[i]]
-        spread[i] = 0.0
-    for a in range(len(g.table_ptr) - 1):
-        t = g.table_ptr[a]
-        w = 0.25 * (theta[t] - theta[t + 1] - theta[t + 2] + theta[t + 3])
-        u = 0.25 * (theta[t + 3] + theta[t + 2] - theta[t + 1] - theta[t])
-        v = 0.25 * (theta[t + 3] - theta[t + 2] + theta[t + 1] - theta[t])
-        first = g.scope_ptr[a]
-        for side in range(2):
-            coupling[first + side] = 2.0 * w
-            field[first + side] = 2.0 * (u if side == 0 else v)
-            log_node[g.scope[first + side]] += field[first + side]
-            spread[g.scope[first + side]] += abs(2.0 * w)
-    worst = 0.0
-    for i in range(n):
-        worst = max(worst, abs(log_node[i]) + spread[i])
-    return log_node, coupling, field, worst
-
-
-@jit
-def run_odds(
-    g: GraphArrays,
-    pairs: PairArrays,
-    log_node: FloatArray,
-    log_coupling: FloatArray,
-    field: FloatArray,
-    inbox: FloatArray,
-    flooding: bool,
-    damping: float,
-    tolerance: float,
-    history: FloatArray,
-) -> tuple[int, float]:
-    """messages.run_sweeps for binary pairwise fields, in odds: r' = (aB + r) / (B + ar), B the belief's odds."""
-    E = len(g.slots)
-    node = np.exp(log_node)
-    a = np.empty(E)
-    r = np.empty(E)
-    for k in range(E):
-        slot = g.slots[k]
-        a[k] = np.exp(log_coupling[slot])
-        start = inbox[g.message_ptr[slot] + 1] - inbox[g.message_ptr[slot]] - field[slot]
-        bound = abs(log_coupling[slot])
-        r[k] = np.exp(min(max(start, -bound), bound))
-    send = r.copy() if flooding else r
-    sweeps = len(history)
-    residual = 0.0
-    for sweep in range(len(history)):
-        look = _looks(sweep, len(history))
-        moved = _odds_sweep(g.slot_ptr, pairs.reverse, node, a, r, send, sweep % 2 == 1, damping, look)
-        if flooding:
-            r[:] = send
-        if look:
-            residual = moved
-        history[sweep] = residual
-        if look and residual <= tolerance:
-            sweeps = sweep + 1
-            break
-    for k in range(E):
-        slot = g.slots[k]
-        log_odds = np.log(r[k]) + field[slot]
-        inbox[g.message_ptr[slot]] = min(0.0, -log_odds)
-        inbox[g.message_ptr[slot] + 1] = min(0.0, log_odds)
-    return sweeps, residual
-
-
-@jit
-def _looks(sweep: int, budget: int) -> bool:
+def looks(sweep: int, budget: int) -> bool:
     """Whether to measure the residual in this sweep: it slows a sweep down, so later only now and then."""
     return sweep < 8 or sweep % 4 == 0 or sweep == budget - 1
-
-
-@jit
-def _odds_sweep(
-    ptr: IntArray,
-    reverse: np.ndarray,
-    node: FloatArray,
-    a: FloatArray,
-    r: FloatArray,
-    send: FloatArray,
-    backwards: bool,
-    damping: float,
-    look: bool,
-) -> float:
-    n = len(node)
-    residual = 0.0
-    for step in range(n):
-        i = n - 1 - step if backwards else step
-        B = node[i]
-        for k in range(ptr[i], ptr[i + 1]):
-            B *= r[k]
-        if damping == 0.0 and not look:
-            for k in range(ptr[i], ptr[i + 1]):
-                send[reverse[k]] = (a[k] * B + r[k]) / (B + a[k] * r[k])
-        else:
-            for k in range(ptr[i], ptr[i + 1]):
-                new = (a[k] * B + r[k]) / (B + a[k] * r[k])
-                old = r[reverse[k]]
-                if abs(new - old) > residual * min(new, old):
-                    residual = abs(new - old) / min(new, old)
-                if damping > 0.0:
-                    new = np.exp(damping * np.log(old) + (1.0 - damping) * np.log(new))
-                send[reverse[k]] = new
-    return residual
-
-
-# --- any number of states: messages as probabilities ----------------------------------------------------------------
 
 
 @jit
@@ -239,7 +122,7 @@ def run_tables(
     sweeps = len(history)
     residual = 0.0
     for sweep in range(len(history)):
-        look = _looks(sweep, len(history))
+        look = looks(sweep, len(history))
         moved = _table_sweep(g, pairs, node, psi, turned, ratio, message, send, sweep % 2 == 1, damping, look)
         if flooding:
             message[:] = send

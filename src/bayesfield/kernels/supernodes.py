@@ -13,6 +13,73 @@ from bayesfield.types import IntArray
 
 
 @jit
+def ends(position: IntArray, rows: IntArray, columns: IntArray) -> tuple[np.ndarray, np.ndarray]:
+    """Of every entry the end that is eliminated first, and the other."""
+    low, high = np.empty(len(rows), dtype=np.int32), np.empty(len(rows), dtype=np.int32)
+    for e in range(len(rows)):
+        i, j = position[rows[e]], position[columns[e]]
+        low[e], high[e] = min(i, j), max(i, j)
+    return low, high
+
+
+@jit
+def grouped(key: np.ndarray, n: int) -> tuple[IntArray, IntArray]:
+    """Entries in the order of their keys 0, …, n − 1, and where each key's begin."""
+    ptr = np.zeros(n + 1, dtype=np.int64)
+    for e in range(len(key)):
+        ptr[key[e] + 1] += 1
+    for k in range(n):
+        ptr[k + 1] += ptr[k]
+    filled, order = ptr[:-1].copy(), np.empty(len(key), dtype=np.int64)
+    for e in range(len(key)):
+        order[filled[key[e]]] = e
+        filled[key[e]] += 1
+    return ptr, order
+
+
+@jit
+def left_of_diagonal(low: np.ndarray, high: np.ndarray, n: int) -> tuple[IntArray, np.ndarray]:
+    """By rows, the columns left of the diagonal."""
+    ptr = np.zeros(n + 1, dtype=np.int64)
+    for e in range(len(low)):
+        if low[e] != high[e]:
+            ptr[high[e] + 1] += 1
+    for k in range(n):
+        ptr[k + 1] += ptr[k]
+    filled, column = ptr[:-1].copy(), np.empty(ptr[n], dtype=np.int32)
+    for e in range(len(low)):
+        if low[e] != high[e]:
+            column[filled[high[e]]] = low[e]
+            filled[high[e]] += 1
+    return ptr, column
+
+
+@jit
+def both_sides(rows: IntArray, columns: IntArray, n: int, off: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A symmetric matrix by rows, with ones on the diagonal and ``off`` elsewhere."""
+    ptr = np.zeros(n + 1, dtype=np.int32)
+    for i in range(n):
+        ptr[i + 1] = 1
+    for e in range(len(rows)):
+        if rows[e] != columns[e]:
+            ptr[rows[e] + 1] += 1
+            ptr[columns[e] + 1] += 1
+    for i in range(n):
+        ptr[i + 1] += ptr[i]
+    filled = ptr[:-1].copy()
+    column, value = np.empty(ptr[n], dtype=np.int32), np.empty(ptr[n])
+    for i in range(n):
+        column[filled[i]], value[filled[i]] = i, 1.0
+        filled[i] += 1
+    for e in range(len(rows)):
+        if rows[e] != columns[e]:
+            for i, j in ((rows[e], columns[e]), (columns[e], rows[e])):
+                column[filled[i]], value[filled[i]] = j, off
+                filled[i] += 1
+    return ptr, column, value
+
+
+@jit
 def elimination_tree(ptr: IntArray, row: np.ndarray, n: int) -> IntArray:
     """The parent of every column, −1 for roots (Liu 1990). ptr, row: by rows, the columns left of the diagonal."""
     parent = np.full(n, -1, dtype=np.int64)

@@ -215,7 +215,7 @@ class MeanPrecision:
         self.count = 0
         self._dense = np.zeros(())
         self._responses: list[Response] = []
-        self._diagonal = np.zeros(len(objective.statistic))
+        self._tables: list[FloatArray] = []
 
     def add(self, points: Sequence[Point]) -> None:
         """All of the points, or none where the curvature of one is not positive definite."""
@@ -226,7 +226,7 @@ class MeanPrecision:
             self._dense = self._dense + np.sum(covariances, axis=0)
         else:
             self._responses += responses
-            self._diagonal += np.sum([o.rough_diagonal(p.marginals.tables) for p in points], axis=0)
+            self._tables += [p.marginals.tables for p in points]
         self.count += len(points)
 
     def precision(self, old: Precision | None = None, rate: float = 1.0) -> Precision:
@@ -235,14 +235,18 @@ class MeanPrecision:
         if o.form == "dense":
             mean = o.with_prior(self._dense / self.count)
             return DensePrecision(mean) if old is None else mixed(old, mean, rate)
-        scale = np.sqrt(self._diagonal / self.count)
         if o.form == "matrix-free":
-            return MatrixFree(self._responses, o.weight, o.precision, scale)
+            return MatrixFree(self._responses, o.weight, o.precision, self._scale())
         first = self._responses[0]
         if not isinstance(first, LinearResponse) or o.precision.ndim == 2:
             raise NotSparse("a sparse precision needs linear response (bf.Bethe(), bf.Kikuchi()) and a diagonal prior")
-        near = SparsePrecision(first, o.weight, o.precision, scale)
-        return near if self.count == 1 else MatrixFree(self._responses, o.weight, o.precision, scale, near)
+        near = SparsePrecision(first, o.weight, o.precision, self._scale)
+        return near if self.count == 1 else MatrixFree(self._responses, o.weight, o.precision, self._scale(), near)
+
+    def _scale(self) -> FloatArray:
+        """About √diag(P)."""
+        result: FloatArray = np.sqrt(np.mean([self._objective.rough_diagonal(t) for t in self._tables], axis=0))
+        return result
 
 
 def mixed(old: Precision, mean: FloatArray, rate: float) -> Precision:

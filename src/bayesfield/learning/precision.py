@@ -133,12 +133,14 @@ class DensePrecision(Precision):
 
 
 class SparsePrecision(Precision):
-    """By the sparse system S. response: linear response. ridge: diag(Λ⁻¹), (F,). scale: about √diag(P), (F,)."""
+    """By the sparse system S. response: linear response. ridge: diag(Λ⁻¹), (F,). scale: gives about √diag(P), (F,)."""
 
     form = "sparse"
 
-    def __init__(self, response: LinearResponse, weight: float, ridge: FloatArray, scale: FloatArray) -> None:
-        self.response, self.weight, self.ridge, self.scale = response, weight, ridge, scale
+    def __init__(
+        self, response: LinearResponse, weight: float, ridge: FloatArray, scale: Callable[[], FloatArray]
+    ) -> None:
+        self.response, self.weight, self.ridge, self._scale = response, weight, ridge, scale
         self._system = response.system(weight, ridge)
 
     @property
@@ -154,7 +156,7 @@ class SparsePrecision(Precision):
         return result
 
     def draws(self, noise: FloatArray) -> FloatArray:
-        return _inverse_root(self.product, self.scale, noise)
+        return _inverse_root(self.product, self._scale(), noise)
 
     def sample(self, rng: np.random.Generator, count: int) -> FloatArray:
         """By conditioning: x ~ N(0, M⁻¹) and e ~ N(0, Ω/N); given Rᵀx + e = 0, x − W S⁻¹ (Rᵀx + e) has precision P."""

@@ -5,12 +5,14 @@ minute that a million sites took, nine tenths were these products. The pattern o
 with the graph.
 """
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from bayesfield import parallel
 from bayesfield.graph import Design, Graph
 from bayesfield.graph.structure import unique_rows
 from bayesfield.kernels import local as kernel
@@ -22,6 +24,7 @@ from bayesfield.response.pattern import Pattern, analyse
 from bayesfield.types import FloatArray, GraphArrays, IndefiniteCurvature, IntArray, Outcome
 
 _LARGE = 1200  # coordinates from which it is worth it; below, factors are dense
+_PARTS = 2  # that tables are worked through in
 _PARAMETERS = 64  # of a table, at most: the plain loops here are cubic in them
 
 
@@ -70,9 +73,11 @@ class LocalResponse(LinearResponse):
         s, g = self._skeleton, self._graph.arrays
         private, slopes = Rows(s.own_ptr, self.private.data), Rows(s.slope_ptr, self.slopes.data)
         inverse, shares, entries = np.empty(len(private.data)), np.empty(len(slopes.data)), self._entries / weight
-        tables = (0, len(s.arrays.par_ptr) - 1)
-        done = kernel.local_system(g, s.arrays, private, slopes, weight, ridge, inverse, shares, entries, tables)
-        if not done:
+
+        def part(tables: tuple[int, int], sums: FloatArray) -> bool:
+            return kernel.local_system(g, s.arrays, private, slopes, weight, ridge, inverse, shares, sums, tables)
+
+        if not _in_parts(part, len(s.arrays.par_ptr) - 1, entries):
             raise IndefiniteCurvature(Outcome.INDEFINITE.value)
         joint = Cholesky(self._pattern, entries)
 
@@ -110,12 +115,28 @@ def local_response(graph: Graph, design: Design, beliefs: FloatArray) -> LocalRe
     private, slopes = np.zeros(len(s.own_column)), np.empty(len(s.slope_column))
     entries = np.zeros(len(s.rows))
     features = A.indptr, A.indices, A.data
-    whole = (0, len(g.table_ptr) - 1)
     by_row = Rows(s.own_ptr, private), Rows(s.slope_ptr, slopes)
-    if not kernel.local_moments(g, s.arrays, reference, *features, beliefs, *by_row, entries, whole):
+
+    def part(factors: tuple[int, int], sums: FloatArray) -> bool:
+        return kernel.local_moments(g, s.arrays, reference, *features, beliefs, *by_row, sums, factors)
+
+    if not _in_parts(part, len(g.table_ptr) - 1, entries):
         raise SingularFactor
     kernel.node_moments(g, s.arrays, reference, *features, beliefs, by_row[1], entries)
     return LocalResponse(graph, design, skeleton, private, slopes, entries)
+
+
+def _in_parts(call: Callable[[tuple[int, int], FloatArray], bool], count: int, entries: FloatArray) -> bool:
+    """call(range, sums) for parts of a range, each with sums of its own that are then added to the entries.
+
+    Always as many parts, so that the sums are the same on any number of cores; where they are little work, one.
+    """
+    parts = parallel.shares(0, count, always=_PARTS, least=50_000)
+    own = [np.zeros_like(entries) for _ in parts[1:]]
+    done = parallel.thread_map(lambda k: call(parts[k], own[k - 1] if k else entries), range(len(parts)))
+    for sums in own:
+        entries += sums
+    return all(done)
 
 
 def _skeleton(g: GraphArrays, design: Design) -> Skeleton | None:

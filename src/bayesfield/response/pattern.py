@@ -17,6 +17,7 @@ from bayesfield.kernels.supernodal import Fronts
 from bayesfield.types import Cost, IntArray
 
 _TASKS = 24  # parts of the tree, about, that threads take one after the other
+_LITTLE = 1e-3  # beside a diagonal of ones
 _OWN_COST = 3000.0  # of a front beside its arithmetic, in the same units
 
 
@@ -66,48 +67,28 @@ def analyse(rows: IntArray, columns: IntArray, n: int) -> Pattern:
     """The pattern of a matrix with the entries (rows, columns) and their mirror images: each pair once, no gaps in the
     diagonal."""
     position = _minimum_degree(rows, columns, n)
-    low, high = _sides(position, rows, columns)
-    by_row = _compressed(high, low, n, strict=True)
-    parent = supernodes.elimination_tree(*by_row, n)
-    order = supernodes.postorder(parent)
+    low, high = supernodes.ends(position, rows, columns)
+    order = supernodes.postorder(supernodes.elimination_tree(*supernodes.left_of_diagonal(low, high, n), n))
     renumbered = np.empty(n, dtype=np.int64)
     renumbered[order] = np.arange(n)
     position = renumbered[position]
-    low, high = _sides(position, rows, columns)
-    by_row = _compressed(high, low, n, strict=True)
+    low, high = supernodes.ends(position, rows, columns)
+    by_row = supernodes.left_of_diagonal(low, high, n)
     parent = supernodes.elimination_tree(*by_row, n)
     count = supernodes.column_counts(*by_row, parent)
-    source = np.lexsort((high, low))
-    column_ptr = np.concatenate([[0], np.cumsum(np.bincount(low, minlength=n))])
-    fronts = _fronts(parent, count, column_ptr, high[source].astype(np.int32))
+    column_ptr, source = supernodes.grouped(low, n)
+    fronts = _fronts(parent, count, column_ptr, high[source])
     return _shared_out(position, source, fronts)
 
 
 def _minimum_degree(rows: IntArray, columns: IntArray, n: int) -> IntArray:
     """SuperLU's order, without its factor: all but the diagonal is too small to be kept."""
-    off = rows != columns
-    ends = (np.concatenate([rows[off], columns[off]]), np.concatenate([columns[off], rows[off]]))
-    links = sparse.csc_array((np.full(len(ends[0]), -1e-3), ends), shape=(n, n))
-    matrix = links + sparse.eye_array(n, format="csc")
+    ptr, column, value = supernodes.both_sides(rows, columns, n, _LITTLE)
+    matrix = sparse.csc_array((value, column, ptr), shape=(n, n))
     loose = {"SymmetricMode": True}
     found = spilu(matrix, 1.0, 1.0, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=loose)
     result: IntArray = found.perm_c.astype(np.int64)
     return result
-
-
-def _sides(position: IntArray, rows: IntArray, columns: IntArray) -> tuple[IntArray, IntArray]:
-    """Of every entry the end that is eliminated first, and the other."""
-    a, b = position[rows], position[columns]
-    return np.minimum(a, b), np.maximum(a, b)
-
-
-def _compressed(major: IntArray, minor: IntArray, n: int, strict: bool) -> tuple[IntArray, IntArray]:
-    """Pointers and indices by the major axis; strict: without the diagonal."""
-    if strict:
-        off = major != minor
-        major, minor = major[off], minor[off]
-    matrix = sparse.csr_array((np.ones(len(major), dtype=np.int8), (major, minor)), shape=(n, n))
-    return matrix.indptr.astype(np.int64), matrix.indices
 
 
 def _fronts(parent: IntArray, count: IntArray, column_ptr: IntArray, row: IntArray) -> Fronts:
