@@ -5,7 +5,7 @@ loop), and exact inference does not care.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,11 @@ from scipy import sparse
 from bayesfield import parallel
 from bayesfield.graph.structure import Graph, graph_arrays, offsets, unique_rows
 from bayesfield.kernels import tables as kernel
-from bayesfield.model import FactorBlock, RandomField
+from bayesfield.model import RandomField
 from bayesfield.model.field import block_shape
 from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput
 
+Sparse = Any  # scipy's sparse arrays
 _ROWS = 4096  # of features that one thread fills at a time
 
 
@@ -140,34 +141,51 @@ def _distinct_scopes(blocks: Any, n: int) -> tuple[list[IntArray], list[IntArray
     return distinct, block_tables
 
 
+class _Placed(NamedTuple):
+    """Where one block's features are not zero: (m,) first entries, (q,) entries, features and values."""
+
+    start: IntArray
+    entry: IntArray
+    feature: IntArray
+    value: FloatArray
+    parameters: IntArray
+
+
 def _design(arrays: GraphArrays, random_field: RandomField, block_tables: list[IntArray], constant: float) -> Design:
     size = int(arrays.table_ptr[-1])
     offset = np.zeros(size)
-    rows, columns, values = [], [], []
+    placed = []
     for block, tables in zip(random_field.blocks, block_tables, strict=True):
         if block.scopes.shape[1] == 0:
             continue
-        start = _table_start(arrays, tables)
-        width = int(np.prod(block_shape(block)))
+        start, width = _table_start(arrays, tables), int(np.prod(block_shape(block)))
         if block.log_table is not None:
             np.add.at(offset, start[:, None] + np.arange(width), block.log_table.ravel())
-        r, c, v = _block_entries(block, start, width)
-        rows.append(r)
-        columns.append(c)
-        values.append(v)
-    empty = np.empty(0, dtype=np.int64)
-    where = (np.concatenate(rows or [empty]), np.concatenate(columns or [empty]))
-    matrix = sparse.csr_array((np.concatenate(values or [np.empty(0)]), where), shape=(size, random_field.n_parameters))
-    return Design(matrix, matrix.T.tocsr(), offset, constant)
+        flat = block.features.reshape(len(block.features), width)
+        feature, entry = np.nonzero(flat)
+        placed.append(_Placed(start, entry, feature, flat[feature, entry], block.parameters))
+    matrix, transpose = _both_ways(placed, size, random_field.n_parameters)
+    return Design(matrix, transpose, offset, constant)
 
 
-def _block_entries(block: FactorBlock, start: IntArray, width: int) -> tuple[IntArray, IntArray, FloatArray]:
-    """Rows, columns and values of A that one block contributes."""
-    feature, entry = np.nonzero(block.features.reshape(len(block.features), width))
-    value = block.features.reshape(len(block.features), width)[feature, entry]
-    rows = start[:, None] + entry[None, :]
-    columns = block.parameters[:, feature]
-    return rows.ravel(), columns.ravel(), np.broadcast_to(value, rows.shape).ravel()
+def _both_ways(placed: list[_Placed], size: int, n_parameters: int) -> tuple[Sparse, Sparse]:
+    """A and Aᵀ by rows, in one pass: a field of millions of parameters has no room for lists of coordinates."""
+    row_ptr, column_ptr = np.zeros(size + 1, dtype=np.int64), np.zeros(n_parameters + 1, dtype=np.int64)
+    for p in placed:
+        kernel.design_counts(p.start, p.entry, p.feature, p.parameters, row_ptr[1:], column_ptr[1:])
+    np.cumsum(row_ptr, out=row_ptr)
+    np.cumsum(column_ptr, out=column_ptr)
+    count = int(row_ptr[-1])
+    kind = np.int32 if max(count, size, n_parameters) < 2**31 else np.int64
+    rows = row_ptr[:-1].copy(), np.empty(count, dtype=kind), np.empty(count)
+    columns = column_ptr[:-1].copy(), np.empty(count, dtype=kind), np.empty(count)
+    for p in placed:
+        kernel.fill_design(p.start, p.entry, p.feature, p.value, p.parameters, rows, columns)
+    A = sparse.csr_array((rows[2], rows[1], row_ptr.astype(kind)), shape=(size, n_parameters))
+    transpose = sparse.csr_array((columns[2], columns[1], column_ptr.astype(kind)), shape=(n_parameters, size))
+    for matrix in (A, transpose):
+        matrix.sum_duplicates()  # a parameter may come twice in one entry; sorts, too
+    return A, transpose
 
 
 def _table_start(arrays: GraphArrays, tables: IntArray) -> IntArray:

@@ -7,10 +7,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesfield import parallel
 from bayesfield.kernels import tables as kernel
 from bayesfield.types import FloatArray, GraphArrays, IntArray
 
 Plan = TypeVar("Plan")
+
+_CELLS = 1_000_000  # of data that a thread is worth
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +63,16 @@ def table_entries(g: GraphArrays, codes: IntArray) -> IntArray:
 
 def counts(graph: Graph, codes: IntArray | NDArray[np.int32]) -> FloatArray:
     """How often the cases (N, n) take each entry of each table: (T,)."""
-    total = np.zeros(graph.n_entries)
-    kernel.count_entries(graph.arrays, codes, total)
-    return total
+    parts = parallel.shares(0, len(codes), least=_CELLS // max(codes.shape[1], 1) + 1)
+    totals = [np.zeros(graph.n_entries) for _ in parts]
+
+    def one(k: int) -> None:
+        kernel.count_entries(graph.arrays, codes[slice(*parts[k])], totals[k])
+
+    parallel.thread_map(one, range(len(parts)))
+    for other in totals[1:]:
+        totals[0] += other  # whole numbers: the same in any order
+    return totals[0]
 
 
 def graph_arrays(cardinality: IntArray, scope_ptr: IntArray, scope: IntArray) -> GraphArrays:
@@ -114,4 +124,7 @@ def unique_rows(rows: IntArray, n: int) -> tuple[IntArray, IntArray]:
 
 
 def offsets(sizes: IntArray) -> IntArray:
-    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
+    """Where each of these sizes begins, one after the other, and where the last ends."""
+    out = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=out[1:])
+    return out

@@ -138,7 +138,7 @@ class Bethe(Options):
 
     def _attainable(self, g: GraphArrays, theta: FloatArray) -> float:
         """The tolerance, but not below the rounding of sums as large as a variable's potentials can add up to."""
-        largest = np.abs(theta[np.isfinite(theta)]).max(initial=0.0)
+        largest = messages.largest(theta)
         degree = np.diff(g.slot_ptr).max(initial=0)
         return max(self.tolerance, float(_ROUNDING * largest * (1 + degree)))
 

@@ -157,6 +157,16 @@ def _normalise(logs: FloatArray, weight: FloatArray) -> None:
 
 
 @jit
+def largest(theta: FloatArray) -> float:
+    """The largest finite |θ|."""
+    found = 0.0
+    for e in range(len(theta)):
+        if found < abs(theta[e]) < np.inf:
+            found = abs(theta[e])
+    return found
+
+
+@jit
 def cavities(g: GraphArrays, theta: FloatArray, inbox: FloatArray) -> tuple[FloatArray, FloatArray]:
     """All messages from variables to factors: logs and plain."""
     cavity = np.empty_like(inbox)

@@ -62,3 +62,44 @@ def sparse_product(ptr: np.ndarray, column: np.ndarray, value: FloatArray, x: Fl
         for k in range(ptr[row], ptr[row + 1]):
             total += value[k] * x[column[k]]
         out[row] = total
+
+
+@jit
+def design_counts(
+    start: IntArray,
+    entry: IntArray,
+    feature: IntArray,
+    parameters: IntArray,
+    by_entry: IntArray,
+    by_parameter: IntArray,
+) -> None:
+    """Adds how many values one block's features put in each row and in each column of the design.
+
+    start: (m,) first entry of each factor's table. entry, feature: (q,) where a feature is not zero.
+    """
+    for f in range(len(start)):
+        for k in range(len(entry)):
+            by_entry[start[f] + entry[k]] += 1
+            by_parameter[parameters[f, feature[k]]] += 1
+
+
+@jit
+def fill_design(
+    start: IntArray,
+    entry: IntArray,
+    feature: IntArray,
+    value: FloatArray,
+    parameters: IntArray,
+    rows: tuple[IntArray, np.ndarray, FloatArray],
+    columns: tuple[IntArray, np.ndarray, FloatArray],
+) -> None:
+    """One block's values, by rows and by columns: (where the next of each goes, its index, its value)."""
+    for f in range(len(start)):
+        for k in range(len(entry)):
+            e, p = start[f] + entry[k], parameters[f, feature[k]]
+            at = rows[0][e]
+            rows[1][at], rows[2][at] = p, value[k]
+            rows[0][e] += 1
+            at = columns[0][p]
+            columns[1][at], columns[2][at] = e, value[k]
+            columns[0][p] += 1

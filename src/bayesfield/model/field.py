@@ -170,7 +170,7 @@ class RandomField:
 
     @cached_property
     def cardinalities(self) -> IntArray:
-        return np.fromiter((len(s) for s in self._states), dtype=np.int64, count=self.n_variables)
+        return np.fromiter(map(len, self._states), dtype=np.int64, count=self.n_variables)
 
     @cached_property
     def edges(self) -> list[tuple[int, int]]:

@@ -78,11 +78,19 @@ class System:
 
 
 class LinearResponse(Response):
-    """C = blockdiag(B) + R Ω⁻¹ Rᵀ. private: blockdiag(B), (F, F). slopes: R, (F, n_states). factor: of Ω."""
+    """C = blockdiag(B) + R Ω⁻¹ Rᵀ. private: blockdiag(B), (F, F). slopes: R, (F, n_states).
 
-    def __init__(self, design: Design, private: Sparse, slopes: Sparse, factor: Factor) -> None:
+    Refused where Ω, and with it C, is not positive definite.
+    """
+
+    def __init__(self, design: Design, private: Sparse, slopes: Sparse) -> None:
         super().__init__(design)
-        self.private, self.slopes, self.factor = private, slopes, factor
+        self.private, self.slopes = private, slopes
+
+    @property
+    @abstractmethod
+    def factor(self) -> Factor:
+        """Of Ω."""
 
     @property
     @abstractmethod
@@ -110,8 +118,12 @@ class BlockResponse(LinearResponse):
     """From blocks of any kind, by sparse products."""
 
     def __init__(self, design: Design, private: Sparse, slopes: Sparse, omega: Sparse) -> None:
-        super().__init__(design, private, slopes, factorise(omega))
-        self._omega = omega
+        super().__init__(design, private, slopes)
+        self._omega, self._factor = omega, factorise(omega)
+
+    @property
+    def factor(self) -> Factor:
+        return self._factor
 
     @property
     def omega(self) -> Sparse:

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from bayesfield import parallel
 from bayesfield.graph import Design, Graph
-from bayesfield.graph.structure import unique_rows
+from bayesfield.graph.structure import offsets, unique_rows
 from bayesfield.kernels import local as kernel
 from bayesfield.kernels.local import LocalArrays, Rows
 from bayesfield.response.cholesky import Cholesky
@@ -25,6 +25,7 @@ from bayesfield.types import FloatArray, GraphArrays, IndefiniteCurvature, IntAr
 
 _LARGE = 1200  # coordinates from which it is worth it; below, factors are dense
 _PARTS = 2  # that tables are worked through in
+_KEPT = 1e8  # bytes of Ω's factor up to which it is kept: widths do without it, samples do not
 _PARAMETERS = 64  # of a table, at most: the plain loops here are cubic in them
 
 
@@ -58,8 +59,13 @@ class LocalResponse(LinearResponse):
     ) -> None:
         self._graph, self._skeleton, self._entries = graph, skeleton, entries
         self._pattern: Pattern = graph.plan("factor", lambda _: analyse(skeleton.rows, skeleton.columns, skeleton.size))
-        factor = Cholesky(self._pattern, entries)
-        super().__init__(design, self._own_matrix(private), self._slope_matrix(slopes), factor)
+        super().__init__(design, self._own_matrix(private), self._slope_matrix(slopes))
+        if 8 * self.factor.pattern.numbers > _KEPT:  # tried, and made again if it is asked for
+            del self.factor
+
+    @cached_property
+    def factor(self) -> Cholesky:
+        return Cholesky(self._pattern, self._entries)
 
     @cached_property
     def omega(self) -> Sparse:
@@ -145,15 +151,15 @@ def _skeleton(g: GraphArrays, design: Design) -> Skeleton | None:
         return None
     n, F = len(g.cardinality), len(home)
     par = np.argsort(home, kind="stable")
-    par_ptr = _offsets(np.bincount(home, minlength=n + len(g.table_ptr) - 1))
+    par_ptr = offsets(np.bincount(home, minlength=n + len(g.table_ptr) - 1))
     free = g.cardinality - 1
-    coordinate_ptr, block_ptr = _offsets(free), _offsets(free * (free + 1) // 2)
+    coordinate_ptr, block_ptr = offsets(free), offsets(free * (free + 1) // 2)
     first, second, link_ptr, link_of = _links(g, n)
-    link_start = int(block_ptr[-1]) + _offsets(free[first] * free[second])[:-1]
+    link_start = int(block_ptr[-1]) + offsets(free[first] * free[second])[:-1]
     arrays = LocalArrays(par_ptr, par, coordinate_ptr, block_ptr, link_ptr, link_start[link_of])
-    rows, columns = _entries(free, coordinate_ptr, first, second)
+    rows, columns = (_short(ends) for ends in _entries(free, coordinate_ptr, first, second))
     wide = np.concatenate([free, kernel.factor_widths(g)])
-    own_ptr, slope_ptr = _offsets(np.diff(par_ptr)[home]), _offsets(wide[home])
+    own_ptr, slope_ptr = _short(offsets(np.diff(par_ptr)[home])), _short(offsets(wide[home]))
     own_column, slope_column = np.empty(own_ptr[-1], dtype=np.int32), np.empty(slope_ptr[-1], dtype=np.int32)
     kernel.row_columns(g, arrays, own_ptr, slope_ptr, own_column, slope_column)
     if F and np.diff(par_ptr).max() > _PARAMETERS:
@@ -175,7 +181,7 @@ def _homes(g: GraphArrays, design: Design) -> IntArray | None:
 def _links(g: GraphArrays, n: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Pairs of variables that share factors (both ends), and for every factor's pairs of slots which of them it is."""
     degree = np.diff(g.scope_ptr)
-    link_ptr = _offsets(degree * (degree - 1) // 2)
+    link_ptr = offsets(degree * (degree - 1) // 2)
     ends = np.empty((link_ptr[-1], 2), dtype=np.int64)
     kernel.slot_pairs(g, link_ptr, ends)
     if (degree == 2).all():
@@ -201,7 +207,7 @@ def _entries(free: IntArray, start: IntArray, first: IntArray, second: IntArray)
 def _block(high: IntArray, wide: IntArray, triangle: bool) -> tuple[IntArray, IntArray]:
     """Row and column of the entries of blocks (high, wide), one block after the other."""
     sizes = high * (high + 1) // 2 if triangle else high * wide
-    within = np.arange(int(sizes.sum())) - np.repeat(_offsets(sizes)[:-1], sizes)
+    within = np.arange(int(sizes.sum())) - np.repeat(offsets(sizes)[:-1], sizes)
     if not triangle:
         width = np.repeat(wide, sizes)
         return within // width, within % width
@@ -209,5 +215,6 @@ def _block(high: IntArray, wide: IntArray, triangle: bool) -> tuple[IntArray, In
     return row, within - row * (row + 1) // 2
 
 
-def _offsets(sizes: IntArray) -> IntArray:
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+def _short(numbers: IntArray) -> IntArray:
+    """In 32 bits where that is enough: these lists are what a large field has most of."""
+    return numbers.astype(np.int32) if numbers.max(initial=0) < 2**31 else numbers

@@ -12,6 +12,7 @@ from scipy import sparse
 from scipy.sparse.linalg import spilu
 
 from bayesfield import parallel
+from bayesfield.graph.structure import offsets
 from bayesfield.kernels import supernodes
 from bayesfield.kernels.supernodal import Fronts
 from bayesfield.types import Cost, IntArray
@@ -58,9 +59,9 @@ class Pattern:
     @property
     def cost(self) -> Cost:
         """Of a factor and its inverse."""
-        walks = [*self.tasks, self.top]
-        stack = parallel.cores() * max(w.scratch + max(w.factor_stack, w.inverse_stack) for w in walks) + self.kept
-        return Cost(self.numbers, 8 * (self.numbers + stack), f"a sparse factor of {self.numbers:,} numbers")
+        own = [w.scratch + max(w.factor_stack, w.inverse_stack) for w in (self.top, *self.tasks)]
+        beside = max(own[0], sum(sorted(own[1:])[-parallel.cores() :])) + self.kept
+        return Cost(self.numbers, 8 * (self.numbers + beside), f"{self.numbers:,} numbers and fronts beside them")
 
 
 def analyse(rows: IntArray, columns: IntArray, n: int) -> Pattern:
@@ -95,15 +96,11 @@ def _fronts(parent: IntArray, count: IntArray, column_ptr: IntArray, row: IntArr
     first = supernodes.partition(parent, count)
     above = supernodes.tree_of(first, parent)
     wide, below = np.diff(first), count[first[1:] - 1] - 1
-    row_ptr, value_ptr = _offsets(below), _offsets(wide * (wide + below))
+    row_ptr, value_ptr = offsets(below), offsets(wide * (wide + below))
     rows = supernodes.row_lists(first, above, column_ptr, row, row_ptr)
     within = supernodes.relative_rows(first, above, row_ptr, rows)
     place = supernodes.entry_places(first, row_ptr, rows, value_ptr, column_ptr, row)
     return Fronts(first, above, row_ptr, rows, within, value_ptr, column_ptr[first], place)
-
-
-def _offsets(sizes: IntArray) -> IntArray:
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def _shared_out(position: IntArray, source: IntArray, f: Fronts) -> Pattern:
@@ -112,7 +109,7 @@ def _shared_out(position: IntArray, source: IntArray, f: Fronts) -> Pattern:
     size, total = supernodes.subtrees(f.above, cost)
     roots = supernodes.cut(f.above, size, total, total[f.above < 0].sum() / _TASKS)
     kept_ptr = np.full(len(wide), -1, dtype=np.int64)
-    kept_ptr[roots] = _offsets(below[roots] ** 2)[:-1]
+    kept_ptr[roots] = offsets(below[roots] ** 2)[:-1]
     tasks = [_walk(f, np.arange(r - size[r] + 1, r + 1), kept_ptr) for r in roots[np.argsort(-total[roots])]]
     inside = np.zeros(len(wide) + 1, dtype=np.int64)
     np.add.at(inside, roots - size[roots] + 1, 1)
