@@ -37,13 +37,10 @@ FIELDS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _for_small_fields(monkeypatch):
-    monkeypatch.setattr("bayesfield.response.local._LARGE", -1)
-
-
+@pytest.mark.parametrize("dense_up_to", [-1, 1000])
 @pytest.mark.parametrize("name", FIELDS)
-def test_the_same_blocks_and_the_same_system(name):
+def test_the_same_blocks_and_the_same_system(name, dense_up_to, monkeypatch):
+    monkeypatch.setattr("bayesfield.response.local._DENSE", dense_up_to)
     field = FIELDS[name]
     graph, design = compiled(field).graph, compiled(field).design
     theta = design.potentials(0.7 * np.random.default_rng(1).normal(size=field.n_parameters))

@@ -145,7 +145,7 @@ def test_many_parameters_on_one_factor_are_matrix_free():
 def test_widths_by_the_selected_inverse(field, engine, monkeypatch):
     """Where the factor is sparse: the widths are those that a solve for each parameter gives."""
     monkeypatch.setattr("bayesfield.response.cholesky._DENSE", 0)
-    monkeypatch.setattr("bayesfield.response.local._LARGE", 0)
+    monkeypatch.setattr("bayesfield.response.local._DENSE", 0)
     rng = np.random.default_rng(2)
     parameters = 0.3 * rng.normal(size=field.n_parameters)
     parameters[rng.random(len(parameters)) < 0.2] = 0.0  # couplings that are not there

@@ -107,7 +107,12 @@ class LinearResponse(Response):
 
     def covariance(self) -> FloatArray:
         """C, dense. On a union of many small graphs by Ω⁻¹ itself, which is then sparse."""
-        if self.slopes.shape[1] <= _FEW or largest_part(self.omega) > _SMALL:
+        if self.slopes.shape[1] <= _FEW:
+            require_dense(self.size, "the full covariance")
+            R = self.slopes.toarray()
+            dense: FloatArray = self.private.toarray() + R @ self.factor.solve(R.T)
+            return (dense + dense.T) / 2
+        if largest_part(self.omega) > _SMALL:
             return super().covariance()
         require_dense(self.size, "the full covariance")
         result: FloatArray = (self.private + self.slopes @ parts_inverse(self.omega) @ self.slopes.T).toarray()

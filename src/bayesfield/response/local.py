@@ -1,8 +1,8 @@
-"""Linear response on the Bethe approximation of large fields whose parameters each belong to one table.
+"""Linear response on the Bethe approximation of fields whose parameters each belong to one table.
 
 The same numbers as response.linear, table by table in one pass instead of by products of sparse matrices: of the
-minute that a million sites took, nine tenths were these products. The pattern of Ω and S and its analysis are kept
-with the graph.
+minute that a million sites took, nine tenths were these products, and on 25 sites they are as slow. The pattern of Ω
+and S and its analysis are kept with the graph.
 """
 
 from collections.abc import Callable
@@ -18,12 +18,13 @@ from bayesfield.graph.structure import offsets, unique_rows
 from bayesfield.kernels import local as kernel
 from bayesfield.kernels.local import LocalArrays, Rows
 from bayesfield.response.cholesky import Cholesky
+from bayesfield.response.factor import DenseFactor, Factor
 from bayesfield.response.indicators import IMPOSSIBLE, Sparse
 from bayesfield.response.linear import LinearResponse, SingularFactor, System
-from bayesfield.response.pattern import Pattern, analyse
+from bayesfield.response.pattern import analyse
 from bayesfield.types import FloatArray, GraphArrays, IndefiniteCurvature, IntArray, Outcome
 
-_LARGE = 1200  # coordinates from which it is worth it; below, factors are dense
+_DENSE = 1200  # coordinates up to which a dense Cholesky factor is faster than a sparse one
 _PARTS = 2  # that tables are worked through in
 _KEPT = 1e8  # bytes of Ω's factor up to which it is kept: widths do without it, samples do not
 _PARAMETERS = 64  # of a table, at most: the plain loops here are cubic in them
@@ -58,14 +59,22 @@ class LocalResponse(LinearResponse):
         entries: FloatArray,
     ) -> None:
         self._graph, self._skeleton, self._entries = graph, skeleton, entries
-        self._pattern: Pattern = graph.plan("factor", lambda _: analyse(skeleton.rows, skeleton.columns, skeleton.size))
         super().__init__(design, self._own_matrix(private), self._slope_matrix(slopes))
-        if 8 * self.factor.pattern.numbers > _KEPT:  # tried, and made again if it is asked for
-            del self.factor
+        if isinstance(self.factor, Cholesky) and 8 * self.factor.pattern.numbers > _KEPT:
+            del self.factor  # tried, and made again if it is asked for
 
     @cached_property
-    def factor(self) -> Cholesky:
-        return Cholesky(self._pattern, self._entries)
+    def factor(self) -> Factor:
+        return self._factorise(self._entries)
+
+    def _factorise(self, entries: FloatArray) -> Cholesky | DenseFactor:
+        s = self._skeleton
+        if s.size > _DENSE:
+            return Cholesky(self._graph.plan("factor", lambda _: analyse(s.rows, s.columns, s.size)), entries)
+        dense = np.zeros((s.size, s.size))
+        dense[s.rows, s.columns] = entries
+        dense[s.columns, s.rows] = entries
+        return DenseFactor(dense)
 
     @cached_property
     def omega(self) -> Sparse:
@@ -85,14 +94,17 @@ class LocalResponse(LinearResponse):
 
         if not _in_parts(part, len(s.arrays.par_ptr) - 1, entries):
             raise IndefiniteCurvature(Outcome.INDEFINITE.value)
-        joint = Cholesky(self._pattern, entries)
+        joint = self._factorise(entries)
+        W = self._slope_matrix(shares)
 
         def forms() -> FloatArray:
+            if isinstance(joint, DenseFactor):
+                return joint.inverse_forms(W)
             out = np.empty(len(ridge))
             kernel.local_forms(g, s.arrays, slopes, shares, joint.inverse_entries(), out)
             return out
 
-        return System(self._own_matrix(inverse), self._slope_matrix(shares), joint, forms)
+        return System(self._own_matrix(inverse), W, joint, forms)
 
     def _own_matrix(self, data: FloatArray) -> Sparse:
         s = self._skeleton
@@ -105,10 +117,10 @@ class LocalResponse(LinearResponse):
 
 
 def local_response(graph: Graph, design: Design, beliefs: FloatArray) -> LocalResponse | None:
-    """None where the field is small, parameters are shared between tables, or some states cannot occur."""
+    """None where parameters are shared between tables, or some states cannot occur."""
     g = graph.arrays
     n_node = int(g.node_ptr[-1])
-    if n_node - len(g.cardinality) <= _LARGE or not (beliefs[:n_node] > IMPOSSIBLE).all():
+    if not (beliefs[:n_node] > IMPOSSIBLE).all():
         return None
     known = graph.plans.get("skeleton")
     if known is None or known[0] is not design:
