@@ -48,6 +48,7 @@ from bayesfield.model import (
 )
 from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.model.graphs import as_graphs
+from bayesfield.model.partitions import CaseFiles, SequenceFiles
 from bayesfield.posterior import Check, FitRecord, Imputation, Posterior, fit, recoded
 from bayesfield.posterior.compare import GroupComparison, compare, compare_groups
 from bayesfield.posterior.conditional import fit_graphs, fit_sequences
@@ -96,6 +97,7 @@ __all__ = [
     "BernoulliEdges",
     "BetaBinomialEdges",
     "Bethe",
+    "CaseFiles",
     "Cauchy",
     "Check",
     "ContrastiveDivergence",
@@ -129,6 +131,7 @@ __all__ = [
     "RandomField",
     "Sampled",
     "Sampler",
+    "SequenceFiles",
     "Status",
     "StructurePosterior",
     "TooLarge",

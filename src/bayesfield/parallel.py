@@ -1,14 +1,17 @@
-"""How many hands: a map over threads for kernels that release the interpreter, and spawning of generators."""
+"""How many hands: a map over threads for kernels that release the interpreter, Dask's workers, seeds of chains."""
 
 import itertools
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from bayesfield.types import InvalidInput
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -63,6 +66,55 @@ def blas_map(call: Callable[[Item], Result], items: Sequence[Item]) -> list[Resu
 
     with threadpool_limits(1, user_api="blas"):
         return thread_map(call, items)
+
+
+class Cluster:
+    """The workers of a Dask client. What they keep is made by calls that can be made again if a worker is lost.
+
+    So data goes along with the call that keeps it (and stays with the scheduler), or is read there by that call.
+    """
+
+    def __init__(self, client: Any) -> None:
+        if not all(hasattr(client, name) for name in ("submit", "gather", "nthreads")):
+            raise InvalidInput(f"client is a dask.distributed.Client; got {type(client).__name__}")
+        self._client = client
+
+    @property
+    def threads(self) -> int:
+        """Of all workers; at least one."""
+        return max(1, sum(int(count) for count in self._client.nthreads().values()))
+
+    def keep(self, make: Callable[..., Any], items: Sequence[Any], *common: Any) -> list[Any]:
+        """make(item, *common) for every item, on some worker, where the result stays. Returns what stands for it."""
+        return [self._submit(make, item, *common) for item in items]
+
+    def each(self, call: Callable[..., Result], kept: Sequence[Any], *arguments: Any) -> list[Result]:
+        """call(what is kept, *arguments), on the workers that keep it; results in order. Arguments are sent once."""
+        sent = [self._submit(_itself, a) if isinstance(a, np.ndarray) else a for a in arguments]
+        found: list[Result] = self._client.gather([self._submit(call, one, *sent) for one in kept])
+        return found
+
+    def map(self, call: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        """call(item) for all items; results in order."""
+        found: list[Result] = self._client.gather([self._submit(call, item) for item in items])
+        return found
+
+    def _submit(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        with warnings.catch_warnings():  # data in a call is what we want: it can be sent again
+            warnings.filterwarnings("ignore", message="Sending large graph")
+            return self._client.submit(_on_worker, call, *arguments, pure=False)
+
+
+def _on_worker(call: Callable[..., Any], *arguments: Any) -> Any:
+    """A call that takes as many threads as its worker may."""
+    from distributed import get_worker
+
+    limit(get_worker().state.nthreads)
+    return call(*arguments)
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def spans(ends: Sequence[int]) -> list[tuple[int, int]]:

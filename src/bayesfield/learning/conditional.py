@@ -46,6 +46,11 @@ class ChainObjective(Objective):
     def chains(self) -> ChainArrays:
         return ChainArrays(self.data.ptr, self.data.which)
 
+    @property
+    def labelled(self) -> bool:
+        """Whether all labels are known."""
+        return self.data.allowed is None
+
     def at(self, parameters: FloatArray, start: Any = None) -> Point:
         found = chain_marginals(self.chains, *potentials(self.crf, self.data, parameters))
         mean = expectations(self.crf, self.data, found.marginal, found.transitions)

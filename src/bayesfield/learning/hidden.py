@@ -97,8 +97,12 @@ class HiddenObjective(FieldObjective):
         free = self.engine.response(self.field.graph, self.field.design, point.theta, marginals)
         return ContrastResponse(free, self._responses(state.completed))
 
+    def clamped_responses(self, parameters: FloatArray) -> list[tuple[float, Response]]:
+        """C of every clamped phase at a λ, and the share of its cases."""
+        return self._responses(self.completed(parameters))
+
     def data_covariance(self, parameters: FloatArray) -> FloatArray | float:
-        found = self._responses(self.completed(parameters))
+        found = self.clamped_responses(parameters)
         return sum((share * response.covariance() for share, response in found), start=0.0)
 
     def _responses(self, done: Completed) -> list[tuple[float, Response]]:
@@ -159,14 +163,19 @@ def mrf_objective(random_field: RandomField, X: Any, prior: Prior, engine: Engin
     by_prior = prior.precision(random_field), prior.location(random_field)
     if (codes >= 0).all():
         return observed_objective(known, codes, *by_prior, engine)
-    empty = set(np.flatnonzero((codes < 0).all(axis=0)).tolist()) - set(random_field.hidden)
+    require_seen(random_field, (codes >= 0).sum(axis=0))
+    return hidden_objective(known, codes, *by_prior, engine)
+
+
+def require_seen(random_field: RandomField, seen: IntArray) -> None:
+    """Refuse a variable that no case observes and that is not hidden. seen: (n,) how many cases observe each."""
+    empty = set(np.flatnonzero(seen == 0).tolist()) - set(random_field.hidden)
     if empty:
         name = random_field.names[min(empty)]
         raise InvalidInput(
             f"no case observes {name!r}; if it is a hidden variable say so, by bf.Variable({name!r}, …, hidden=True) "
             f"or field.with_hidden([{name!r}]), else drop it from the field"
         )
-    return hidden_objective(known, codes, *by_prior, engine)
 
 
 def hidden_objective(

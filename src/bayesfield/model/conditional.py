@@ -133,6 +133,18 @@ class Sequences:
             None if self.allowed is None else self.allowed[rows],
         )
 
+    def run(self, first: int, last: int) -> "Sequences":
+        """The sequences first … last − 1; nothing is copied."""
+        begin, end = int(self.ptr[first]), int(self.ptr[last])
+        return Sequences(
+            self.ptr[first : last + 1] - begin,
+            self.inputs[begin:end],
+            self.edge_rows,
+            self.which[begin:end],
+            None if self.labels is None else self.labels[begin:end],
+            None if self.allowed is None else self.allowed[begin:end],
+        )
+
     def with_labels(self, labels: IntArray) -> "Sequences":
         """The same, all labels known."""
         return replace(self, labels=labels, allowed=None)
@@ -154,12 +166,13 @@ def as_sequences(
     ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     empty = sparse.csr_array((0, len(crf.inputs)))
     inputs = sparse.csr_array(sparse.vstack([empty, *parts], format="csr"))
-    rows, which = _edge_rows(crf, ptr, Z)
+    rows, which = edge_rows(crf, ptr, Z)
     known = (None, None) if y is None else label_codes(crf, y, lengths)
     return Sequences(ptr, inputs, rows, which, *known)
 
 
-def _edge_rows(crf: CRF, ptr: IntArray, Z: Sequence[ArrayLike] | None) -> tuple[FloatArray, IntArray]:
+def edge_rows(crf: CRF, ptr: IntArray, Z: Sequence[ArrayLike] | None) -> tuple[FloatArray, IntArray]:
+    """The distinct edge inputs, (Q, E), and which of them every pair of neighbours has, (P,)."""
     positions, E = int(ptr[-1]), len(crf.edge_inputs)
     if Z is None:
         if not crf.constant_edges:

@@ -14,9 +14,11 @@ from bayesfield.learning.expectation_propagation import expectation_propagation
 from bayesfield.learning.hidden_chain import sequence_objective
 from bayesfield.learning.optimise import Watch
 from bayesfield.learning.precision import Precision
+from bayesfield.learning.sharded import ShardedObjective, sharded_objective
 from bayesfield.model import Prior
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.model.graphs import Graphs, as_graphs
+from bayesfield.model.partitions import SequenceFiles
 from bayesfield.model.prior import as_prior
 from bayesfield.posterior.correction import CorrectionRecord, correction_record, mean_shift
 from bayesfield.posterior.fitting import ROUGH, Settings, fit_objective
@@ -38,11 +40,12 @@ _EXACT = "Chain()"
 
 def fit_sequences(
     crf: CRF,
-    X: Sequence[Any] | Sequences,
+    X: Sequence[Any] | Sequences | SequenceFiles,
     y: Sequence[Any] | None = None,
     prior: Prior | None = None,
     *,
     Z: Sequence[Any] | None = None,
+    client: Any = None,
     method: str = "auto",
     correction: str = "auto",
     form: str = "auto",
@@ -57,6 +60,8 @@ def fit_sequences(
 
     X: a (T, D) array for each sequence, dense or sparse; y: its labels, each of which may be None (not known) or a set
     (one of these): what is open is summed over. Z: (T − 1, E) inputs of pairs of neighbours, where the model has any.
+    Or X: bf.SequenceFiles. client: a dask.distributed.Client, whose workers keep the sequences (files are read there);
+    the same posterior, for data beyond one machine.
     prior: by default Normal(variance=1). method: "newton", "lbfgs", or "auto" by the cost of a curvature; "ep" for
     expectation propagation (learning.expectation_propagation), which has no correction. starts: how many points to
     search from, by default 8 where the model has latent states.
@@ -65,10 +70,9 @@ def fit_sequences(
     correction, start, tolerance, max_iterations, rng, watch: as in ``bf.fit``.
     """
     begun = time.perf_counter()
-    data = X if isinstance(X, Sequences) else as_sequences(crf, X, y, Z)
     known = as_prior(prior)
-    objective = sequence_objective(crf, data, known)
-    objective = replace(objective, form=_form(form, crf.n_parameters, data.allowed is None))
+    objective, n_cases = _objective(crf, X, y, Z, known, client)
+    objective = replace(objective, form=_form(form, crf.n_parameters, objective.labelled))
     cost = _cost(objective)
     chosen = _one_of(method, ("auto", "newton", "lbfgs", "ep"), "method")
     points = sequence_points(objective, checked_start(crf, start), starts, rng)
@@ -90,14 +94,12 @@ def fit_sequences(
     if known.learned(crf) or known.tails(crf) is not None:
         found, learned = adapted(known, crf, found, solve)
     if chosen == "ep":
-        if data.allowed is not None:
-            raise InvalidInput("expectation propagation needs all labels, and some are open")
         found, corrected = _propagated(found.objective, found.optimum)
     else:
         chosen = minimise.__name__
         corrected = _correct(found, _kind(correction, cost, objective), np.random.default_rng(rng))
     response = "ExpectationPropagation()" if chosen == "ep" else _EXACT
-    record = fit_record(found, corrected, (_EXACT, response, chosen), len(data), time.perf_counter() - begun)
+    record = fit_record(found, corrected, (_EXACT, response, chosen), n_cases, time.perf_counter() - begun)
     record = replace(record, starts=ended, prior=learned)
     posterior = Posterior(
         crf,
@@ -148,9 +150,27 @@ def fit_graphs(
     return fit_objective(crf, objective, len(data), known, given, curved, settings, correction, rng)
 
 
+SequenceObjective = ChainObjective | ShardedObjective
+
+
+def _objective(
+    crf: CRF, X: Any, y: Sequence[Any] | None, Z: Sequence[Any] | None, prior: Prior, client: Any
+) -> tuple[SequenceObjective, int]:
+    """The objective, here or on a client's workers, and how many sequences it has."""
+    if isinstance(X, SequenceFiles) and (y is not None or Z is not None):
+        raise InvalidInput("bf.SequenceFiles hold the labels; y and Z are for sequences in memory")
+    if isinstance(X, SequenceFiles) and client is not None:
+        spread = sharded_objective(crf, X, prior, client)
+        return spread, sum(spread.cases)
+    data = X if isinstance(X, Sequences) else X.all(crf) if isinstance(X, SequenceFiles) else as_sequences(crf, X, y, Z)
+    if client is not None:
+        return sharded_objective(crf, data, prior, client), len(data)
+    return sequence_objective(crf, data, prior), len(data)
+
+
 @dataclass(frozen=True, eq=False)
 class _Found:
-    objective: ChainObjective
+    objective: SequenceObjective
     optimum: Optimum
     precision: Precision
 
@@ -159,7 +179,11 @@ class _Found:
         return self.optimum.point.marginals.status
 
 
-def _propagated(objective: ChainObjective, optimum: Optimum) -> tuple["_Found", Corrected]:
+def _propagated(objective: SequenceObjective, optimum: Optimum) -> tuple["_Found", Corrected]:
+    if isinstance(objective, ShardedObjective):
+        raise InvalidInput("expectation propagation runs in one process; leave client out")
+    if not objective.labelled:
+        raise InvalidInput("expectation propagation needs all labels, and some are open")
     mean, precision, status = expectation_propagation(objective, optimum.parameters)
     joined = optimum if not optimum.status.converged else replace(optimum, status=status)
     record = correction_record("expectation propagation", optimum.parameters, precision, mean, precision)
@@ -174,7 +198,7 @@ class _Cost:
     curvature: float
 
 
-def _cost(objective: ChainObjective) -> _Cost:
+def _cost(objective: SequenceObjective) -> _Cost:
     objective.at(objective.location)  # compiles
     begun = time.perf_counter()
     point = objective.at(objective.location)
@@ -187,7 +211,7 @@ def _cost(objective: ChainObjective) -> _Cost:
     return _Cost(gradient, (time.perf_counter() - begun) * objective.crf.n_parameters / max(few, 1))
 
 
-def sequence_precision(objective: ChainObjective, optimum: Optimum) -> Precision:
+def sequence_precision(objective: SequenceObjective, optimum: Optimum) -> Precision:
     """P at the optimum; where it is not positive definite, an error with the parameters named."""
     try:
         return objective.posterior_precision(optimum.point)
@@ -206,7 +230,7 @@ def _form(form: str, size: int, labelled: bool) -> str:
     return form
 
 
-def _kind(correction: str, cost: _Cost, objective: ChainObjective) -> tuple[str, str]:
+def _kind(correction: str, cost: _Cost, objective: SequenceObjective) -> tuple[str, str]:
     """The correction to make, and why. About 12 steps, each with gradients, and mostly curvatures, at all draws."""
     _one_of(correction, ("auto", "none", "mean", "variational"), "correction")
     if objective.form == "block":

@@ -21,7 +21,9 @@ from bayesfield.learning import (
 )
 from bayesfield.learning.optimise import Watch
 from bayesfield.learning.precision import Precision
+from bayesfield.learning.spread import spread_objective
 from bayesfield.model import Parametrised, Prior, RandomField
+from bayesfield.model.partitions import CaseFiles
 from bayesfield.model.prior import as_prior
 from bayesfield.posterior.affordable import DEAR, DEAR_FIT, SAMPLED, correction_kind, exact_fit, precision_form
 from bayesfield.posterior.check import Check, check_fit
@@ -72,11 +74,13 @@ def fit(
     max_iterations: int = 200,
     rng: np.random.Generator | int | None = 0,
     watch: Watch | None = None,
+    client: Any = None,
 ) -> Posterior:
     """The Gaussian posterior of a field's parameters, given cases that may have holes.
 
-    X: (N, n) array or DataFrame in the states' own values; missing cells (NaN, None, pd.NA) and hidden variables are
-    summed over, and a case with nothing observed is left out. prior: by default Normal(variance=1); the data choose its
+    X: (N, n) array or DataFrame in the states' own values, or bf.CaseFiles; missing cells (NaN, None, pd.NA) and hidden
+    variables are summed over, and a case with nothing observed is left out. client: a dask.distributed.Client, whose
+    workers keep the cases (files are read there). prior: by default Normal(variance=1); the data choose its
     variance with Normal(variance="evidence"), and which parameters stay with ARD(). engine: finds the
     most probable parameters; "auto", the default, takes the exact one if it is affordable, else Kikuchi or Bethe,
     checks the fit, and ends with the sampled one if the check fails (record.choice says why). response: gives the
@@ -97,10 +101,20 @@ def fit(
     """
     known = as_prior(prior)
     settings = Settings(as_method(method), form, start, tolerance, max_iterations, watch, starts)
-    objective = mrf_objective(field, X, known, as_engine(engine))
+    objective = _objective(field, X, known, as_engine(engine), client)
+    if client is not None and settings.method not in ("auto", "newton", "lbfgs"):
+        raise InvalidInput(f'with a client method is "auto", "newton" or "lbfgs"; got {method!r}')
     given = None if engine is None else objective.engine
     curved = None if response is None else as_engine(response)
     return fit_objective(field, objective, int(objective.weight), known, given, curved, settings, correction, rng)
+
+
+def _objective(field: RandomField, X: Any, prior: Prior, engine: Engine, client: Any) -> FieldObjective:
+    if client is not None:
+        return spread_objective(field, X, prior, engine, client)
+    if isinstance(X, CaseFiles):
+        X = X.all([name for i, name in enumerate(field.names) if i not in set(field.hidden)])
+    return mrf_objective(field, X, prior, engine)
 
 
 @dataclass(frozen=True, eq=False)

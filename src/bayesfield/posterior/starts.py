@@ -11,6 +11,7 @@ import numpy as np
 
 from bayesfield.learning import FieldObjective, HiddenObjective, Optimum, pseudo_likelihood_map, pseudo_moments
 from bayesfield.learning.conditional import ChainObjective
+from bayesfield.learning.sharded import ShardedObjective
 from bayesfield.model import Parametrised
 from bayesfield.posterior.found import checked_start, starting_point
 from bayesfield.posterior.imputation import completed
@@ -48,7 +49,10 @@ def _random_width(objective: HiddenObjective) -> FloatArray:
 
 
 def sequence_points(
-    objective: ChainObjective, given: FloatArray | None, count: int | None, rng: np.random.Generator | int | None
+    objective: ChainObjective | ShardedObjective,
+    given: FloatArray | None,
+    count: int | None,
+    rng: np.random.Generator | int | None,
 ) -> list[FloatArray]:
     """The points to begin from for sequences: the prior mean; at random about it where states are latent."""
     _checked(count)
