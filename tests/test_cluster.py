@@ -199,3 +199,40 @@ def test_a_worker_that_dies_in_the_middle():
 def test_only_a_client_will_do():
     with pytest.raises(bf.InvalidInput, match="got int"):
         Cluster(3)
+
+
+def test_many_fits(client):
+    field, X = cases()
+    alone = bf.fit_many(field, bf.Bootstrap(X, 6), engine="exact", correction="none", jobs=1)
+    spread = bf.fit_many(field, bf.Bootstrap(X, 6), engine="exact", correction="none", client=client)
+    np.testing.assert_allclose(spread.mean, alone.mean, atol=SAME)
+
+
+@pytest.mark.parametrize(
+    "sampler", [bf.Metropolis(), bf.Langevin(), bf.Exchange(), bf.NUTS()], ids=lambda s: type(s).__name__
+)
+def test_chains(client, sampler):
+    field, X = cases()
+    options = {"draws": 20, "chains": 3, "warmup": 30, "seed": 4}
+    alone = bf.sample_posterior(field, X, bf.Normal(variance=0.5), sampler, **options)
+    spread = bf.sample_posterior(field, X, bf.Normal(variance=0.5), sampler, client=client, **options)
+    np.testing.assert_allclose(spread.values, alone.values, atol=1e-8)
+
+
+def test_estimator(client):
+    X, y = sequences(30)
+    y = [[str(label) for label in own] for own in y]
+    alone = bf.BayesianCRF(correction="none").fit(X, y)
+    address = client.scheduler.address
+    spread = bf.BayesianCRF(correction="none", client=address).fit(X, y)
+    np.testing.assert_allclose(spread.posterior_.mean, alone.posterior_.mean, atol=1e-7)
+    assert spread.predict(X) == alone.predict(X)
+    graphs = [(np.ones((2, 1)), np.array([[0, 1]]))]
+    with pytest.raises(bf.InvalidInput, match="graphs are fitted in one process"):
+        bf.BayesianCRF(client=client).fit(graphs, [[0, 1]])
+
+
+def test_no_scheduler_there():
+    X, y = sequences(3)
+    with pytest.raises(bf.InvalidInput, match="no scheduler at"):
+        bf.BayesianCRF(client="nowhere").fit(X, y)

@@ -55,6 +55,7 @@ from bayesfield.posterior.conditional import fit_graphs, fit_sequences
 from bayesfield.posterior.cross_validation import VarianceChoice, cross_validated_variance
 from bayesfield.posterior.evidence import LogEvidence
 from bayesfield.posterior.given import laplace
+from bayesfield.posterior.many import Bootstrap, Fits, fit_many
 from bayesfield.posterior.structure import BernoulliEdges, BetaBinomialEdges, StructurePosterior, search_structure
 from bayesfield.prediction import (
     Labelling,
@@ -97,6 +98,7 @@ __all__ = [
     "BernoulliEdges",
     "BetaBinomialEdges",
     "Bethe",
+    "Bootstrap",
     "CaseFiles",
     "Cauchy",
     "Check",
@@ -110,6 +112,7 @@ __all__ = [
     "Factor",
     "FitRecord",
     "FitWarning",
+    "Fits",
     "GroupComparison",
     "Imputation",
     "IndefiniteCurvature",
@@ -148,6 +151,7 @@ __all__ = [
     "cross_validated_variance",
     "fit",
     "fit_graphs",
+    "fit_many",
     "fit_sequences",
     "grid",
     "grid_edges",

@@ -194,6 +194,9 @@ def reproduce(
     data: Annotated[
         Path | None, typer.Option(help="Folder of data sets (faq, ocr_letters); by default BAYESFIELD_DATA.")
     ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler, whose workers do the work and see the folder.")
+    ] = None,
 ) -> None:
     """Rerun one of the paper's experiments: figure (PNG, SVG), table (CSV) and manifest.
 
@@ -219,6 +222,7 @@ def reproduce(
                 seed,
                 data,
                 watch=lambda done, total: progress.update(task, completed=done, total=total),
+                client=scheduler,
             )
         except KeyboardInterrupt:
             progress.stop()

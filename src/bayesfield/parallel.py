@@ -1,10 +1,12 @@
 """How many hands: a map over threads for kernels that release the interpreter, Dask's workers, seeds of chains."""
 
 import itertools
+import multiprocessing
 import os
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -17,6 +19,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+_TICK = 0.5  # seconds between two looks at what is finished
 _limit: int | None = None
 
 
@@ -68,6 +71,53 @@ def blas_map(call: Callable[[Item], Result], items: Sequence[Item]) -> list[Resu
         return thread_map(call, items)
 
 
+def process_map(
+    call: Callable[[Item], Result], items: Sequence[Item], jobs: int, watch: Callable[[int], None] | None = None
+) -> list[Result]:
+    """call(item) for all items, on processes of their own where jobs > 1; results in order.
+
+    watch: called with the number of items finished, when it changes and every half second. Ctrl-C, or an error in one,
+    ends them all at once.
+    """
+    tell = watch or (lambda done: None)
+    if jobs <= 1 or len(items) <= 1:
+        results = []
+        for item in items:
+            results.append(call(item))
+            tell(len(results))
+        return results
+    context = multiprocessing.get_context("spawn")  # threads and forks do not go together
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(max(1, cores() // jobs),))
+    try:
+        futures = [pool.submit(call, item) for item in items]
+        pending = set(futures)
+        while pending:
+            done, pending = wait(pending, timeout=_TICK, return_when=FIRST_COMPLETED)
+            for future in done:
+                future.result()
+            tell(len(items) - len(pending))
+    except BaseException:
+        for process in list((pool._processes or {}).values()):  # what runs now is not finished, and so not kept
+            process.terminate()
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+    return [future.result() for future in futures]
+
+
+def _begin(threads: int) -> None:
+    """In every process: keep to its threads, and end with the one that started it, however that ends."""
+    limit(threads)
+    parent = multiprocessing.parent_process()
+
+    def follow() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
 class Cluster:
     """The workers of a Dask client. What they keep is made by calls that can be made again if a worker is lost.
 
@@ -94,15 +144,41 @@ class Cluster:
         found: list[Result] = self._client.gather([self._submit(call, one, *sent) for one in kept])
         return found
 
-    def map(self, call: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """call(item) for all items; results in order."""
-        found: list[Result] = self._client.gather([self._submit(call, item) for item in items])
+    def map(
+        self, call: Callable[[Item], Result], items: Sequence[Item], watch: Callable[[int], None] | None = None
+    ) -> list[Result]:
+        """call(item) for all items; results in order. watch: called with the number of items finished."""
+        from distributed import as_completed
+
+        futures = [self._submit(call, item) for item in items]
+        for done, _ in enumerate(as_completed(futures), 1):
+            if watch is not None:
+                watch(done)
+        found: list[Result] = self._client.gather(futures)
         return found
 
     def _submit(self, call: Callable[..., Any], *arguments: Any) -> Any:
         with warnings.catch_warnings():  # data in a call is what we want: it can be sent again
             warnings.filterwarnings("ignore", message="Sending large graph")
             return self._client.submit(_on_worker, call, *arguments, pure=False)
+
+
+@contextmanager
+def connected(client: Any) -> Iterator[Any]:
+    """A client as it is, and None as None; an address as a client that is connected to it meanwhile."""
+    if not isinstance(client, str):
+        yield client
+        return
+    try:
+        from distributed import Client
+    except ImportError:
+        raise InvalidInput('clusters need dask.distributed: pip install "bayesfield[cluster]"') from None
+    try:
+        made = Client(client, timeout="10s")
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"there is no scheduler at {client!r}: {error}") from None
+    with made:
+        yield made
 
 
 def _on_worker(call: Callable[..., Any], *arguments: Any) -> Any:

@@ -33,7 +33,8 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
     "marginal" (averages over the posterior), "map", "vote", "weighted_vote", "supergraph" or "quadratic". draws: of the
     weights, to average over. max_iterations: of the search for the mode. engine: inference on graphs, as in ``bf.fit``.
     directed: whether the edges of a graph have a direction. latent: states behind each label of a sequence, as in
-    ``bf.CRF``. random_state: an int, the seed of all draws.
+    ``bf.CRF``. random_state: an int, the seed of all draws. client: a dask.distributed.Client, or the address of its
+    scheduler, whose workers keep the sequences while the weights are fitted; for a single fit, not for variance="cv".
 
     Labels may be missing: None where one is not known, and in sequences a set where it is one of several. What is open
     is summed over by ``fit``, and ``impute`` fills it in.
@@ -55,6 +56,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         directed: bool = False,
         latent: int = 1,
         random_state: int | None = 0,
+        client: Any = None,
     ) -> None:
         self.variance = variance
         self.method = method
@@ -66,6 +68,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         self.directed = directed
         self.latent = latent
         self.random_state = random_state
+        self.client = client
 
     def fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> Self:
         """The posterior of the weights, given labelled sequences or graphs."""
@@ -80,15 +83,19 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         self.classes_ = list(self.crf_.visible)
         self.attributes_ = list(self.crf_.inputs)
         data = self._shape.data(X, y)
-        options = FitOptions(
-            self._prior(data),
-            self.method,
-            self.correction,
-            self.max_iterations,
-            self.engine,
-            self.random_state,
-        )
-        self.posterior_: Posterior = self._shape.fit(data, options)
+        with parallel.connected(self.client) as client:
+            options = FitOptions(
+                self._prior(data),
+                self.method,
+                self.correction,
+                self.max_iterations,
+                self.engine,
+                self.random_state,
+                client,
+            )
+            self.posterior_: Posterior = self._shape.fit(data, options)
+        if client is not self.client:  # what the workers kept went with the connection
+            self.posterior_ = self.posterior_.without_data()
         self.variance_ = self._variance_of(options.prior)
         self.n_iter_ = len(self.posterior_.record.iterations)
         return self
@@ -202,6 +209,8 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
+        if not isinstance(state.get("client"), str):
+            state["client"] = None  # a connection is of this process
         if "posterior_" in state:
             state["posterior_"] = state["posterior_"].without_data()
         return state

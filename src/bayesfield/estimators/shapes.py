@@ -35,6 +35,7 @@ class FitOptions:
     max_iterations: int
     engine: Engine | str | None
     rng: int | None
+    client: Any = None
 
 
 class Shape(ABC):
@@ -57,6 +58,7 @@ class Shape(ABC):
             correction=options.correction,
             max_iterations=options.max_iterations,
             rng=options.rng,
+            client=options.client,
         )
 
     def predict(self, posterior: Posterior, data: Any, engine: Engine | str | None, **how: Any) -> Prediction:
@@ -93,6 +95,8 @@ class GraphShape(Shape):
         return as_graphs(self.crf, X, y)
 
     def fit(self, data: Any, options: FitOptions) -> Posterior:
+        if options.client is not None:
+            raise InvalidInput("a client's workers keep sequences; graphs are fitted in one process: leave client out")
         return fit_graphs(
             self.crf,
             data,

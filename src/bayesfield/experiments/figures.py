@@ -14,6 +14,7 @@ from bayesfield.experiments.letters import LetterPrediction
 from bayesfield.experiments.run import Watch, run_experiment
 from bayesfield.experiments.store import Store
 from bayesfield.files import write_bytes, write_text
+from bayesfield.parallel import connected
 from bayesfield.types import InvalidInput
 
 GRIDS, DOCUMENTS = ("fig2", "fig3", "fig4", "fig5"), ("fig6", "fig7", "fig8")
@@ -40,11 +41,13 @@ def reproduce(
     seed: int = 0,
     data: str | Path | None = None,
     watch: Watch | None = None,
+    client: Any = None,
 ) -> pd.DataFrame:
     """Run one of the paper's experiments, or go on with it, and write figure, table and manifest to ``out``.
 
     figure: "fig2" … "fig8", "faq" or "ocr". scale: "quick" or "paper". jobs: processes. data: the folder of data sets,
-    for those that need one. watch: called with cells finished and cells in all. Returns the table: a row for each
+    for those that need one. watch: called with cells finished and cells in all. client: a dask.distributed.Client, or
+    its scheduler's address, whose workers run the cells instead (and see the folder). Returns the table: a row for each
     method, case and set of draws, or for each predictor and split.
     """
     chosen = experiment(figure, data)
@@ -52,7 +55,8 @@ def reproduce(
         raise InvalidInput(f"scale is one of {', '.join(chosen.scales)}; got {scale!r}")
     size = chosen.scales[scale] if isinstance(scale, str) else scale
     folder = Path(out)
-    table = run_experiment(chosen, size, folder, jobs, seed, watch or (lambda done, total: None))
+    with connected(client) as workers:
+        table = run_experiment(chosen, size, folder, jobs, seed, watch or (lambda done, total: None), workers)
     write_text(folder / f"{figure}.csv", table.drop(columns="note", errors="ignore").to_csv(index=False))
     drawn = chosen.draw(table, Store(folder))
     drawn.suptitle(chosen.title, fontsize=11)

@@ -4,6 +4,7 @@ import copy
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,11 @@ from bayesfield.learning.hidden_chain import sequence_objective
 from bayesfield.model import Parametrised, Prior, RandomField
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.model.prior import as_prior
+from bayesfield.parallel import Cluster
 from bayesfield.posterior import Posterior, fit
 from bayesfield.posterior.conditional import fit_sequences
 from bayesfield.response.base import require_dense
-from bayesfield.samplers.contract import Plan, Problem, Progress, Sampler, new_chains
+from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Sampler, new_chains
 from bayesfield.samplers.draws import Draws
 from bayesfield.samplers.langevin import Langevin
 from bayesfield.samplers.metropolis import Metropolis
@@ -41,6 +43,7 @@ def sample_posterior(
     seed: int = 0,
     resume: Draws | None = None,
     watch: Progress | None = None,
+    client: Any = None,
 ) -> Draws:
     """Draws of a field's parameters given fully observed cases, by Markov chains.
 
@@ -50,11 +53,12 @@ def sample_posterior(
     draws: kept for each chain, every ``thin``-th step. warmup: steps before, which tune step sizes and are not kept;
     by default 300 for NUTS and 50 · F, at least 1,000, for the others. shape: a posterior whose Gaussian gives starts,
     proposals and mass matrix; by default a quick fit. resume: earlier draws to go on from, without warm-up unless
-    asked for; the new draws are appended. watch: called with the share of the work done.
+    asked for; the new draws are appended. watch: called with the share of the work done. client: a
+    dask.distributed.Client, whose workers run a chain each; the same numbers.
     """
     chosen = NUTS() if sampler is None else sampler
     problem = _problem(field, X, _fixed(prior, field), _checked(chosen), shape)
-    return sample_problem(field, problem, chosen, Length(draws, chains, warmup, thin), seed, resume, watch)
+    return sample_problem(field, problem, chosen, Length(draws, chains, warmup, thin), seed, resume, watch, client)
 
 
 def sample_sequences(
@@ -73,6 +77,7 @@ def sample_sequences(
     seed: int = 0,
     resume: Draws | None = None,
     watch: Progress | None = None,
+    client: Any = None,
 ) -> Draws:
     """Draws of a chain CRF's parameters given labelled sequences.
 
@@ -89,7 +94,7 @@ def sample_sequences(
         shape = fit_sequences(crf, data, prior=given, correction="none", form="dense")
     small = crf.n_parameters <= _FULL or not isinstance(chosen, NUTS)
     problem = Problem(objective, shape.mean, shape.form.draws(np.eye(crf.n_parameters)) if small else shape.sd)
-    return sample_problem(crf, problem, chosen, Length(draws, chains, warmup, thin), seed, resume, watch)
+    return sample_problem(crf, problem, chosen, Length(draws, chains, warmup, thin), seed, resume, watch, client)
 
 
 @dataclass(frozen=True)
@@ -114,8 +119,9 @@ def sample_problem(
     seed: int = 0,
     resume: Draws | None = None,
     watch: Progress | None = None,
+    client: Any = None,
 ) -> Draws:
-    """Draws of a model's parameters. seed, resume, watch: as in ``sample_posterior``."""
+    """Draws of a model's parameters. seed, resume, watch, client: as in ``sample_posterior``."""
     begun, warmup = time.perf_counter(), length.warmup
     if resume is not None and (resume.sampler != repr(sampler) or resume.values.shape[2] != problem.size):
         raise InvalidInput(
@@ -124,13 +130,29 @@ def sample_problem(
     state = new_chains(problem, length.chains, seed) if resume is None else copy.deepcopy(resume.chains)
     if warmup is None:
         warmup = 0 if resume is not None and not isinstance(sampler, NUTS) else _warmup(sampler, problem.size)
-    run = sampler.run(problem, state, Plan(warmup, length.draws, length.thin), watch or (lambda done: None))
+    plan, tell = Plan(warmup, length.draws, length.thin), watch or (lambda done: None)
+    if client is None:
+        run = sampler.run(problem, state, plan, tell)
+    else:
+        run = _apart(sampler, problem, state, plan, tell, client)
     values, stats, seconds = run.draws, run.stats, time.perf_counter() - begun
     if resume is not None:
         values = np.concatenate([resume.values, values], axis=1)
         stats = {name: np.concatenate([resume.stats[name], stats[name]], axis=1) for name in stats}
         warmup, seconds = resume.warmup, resume.seconds + seconds
     return Draws(model, values, stats, run.chains, repr(sampler), warmup, length.thin, seconds)
+
+
+def _apart(sampler: Sampler, problem: Problem, chains: list[Chain], plan: Plan, watch: Progress, client: Any) -> Run:
+    """Every chain on a worker."""
+    call = partial(_alone, sampler, problem, plan)
+    runs = Cluster(client).map(call, chains, lambda done: watch(done / len(chains)))
+    stats = {name: np.concatenate([run.stats[name] for run in runs]) for name in runs[0].stats}
+    return Run(np.concatenate([run.draws for run in runs]), stats, [chain for run in runs for chain in run.chains])
+
+
+def _alone(sampler: Sampler, problem: Problem, plan: Plan, chain: Chain) -> Run:
+    return sampler.run(problem, [chain], plan, lambda done: None)
 
 
 def _checked(sampler: Any) -> Any:
