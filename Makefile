@@ -27,11 +27,11 @@ docs: $(READY)
 	$(BIN)/mkdocs build --strict --site-dir site
 
 bench: $(READY)
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --peers --results benchmarks/results
 
 bench-peers: $(READY)
 	$(BIN)/pip install --quiet -e ".[peers]"
-	$(BIN)/python -m benchmarks --peers
+	$(BIN)/python -m benchmarks --peers --results benchmarks/results
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -14,7 +14,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.timing import Cell, Others, Report, Watch, use_one_core
+from benchmarks import results
+from benchmarks.timing import Others, Report, Watch, text_of, use_one_core
 
 NAMES = (
     "exact",
@@ -28,6 +29,7 @@ NAMES = (
     "evidence",
     "edges",
     "widths",
+    "scale",
 )
 PACKAGES = (
     "bayesfield",
@@ -42,6 +44,8 @@ PACKAGES = (
     "numpyro",
     "blackjax",
     "python-crfsuite",
+    "cvxopt",
+    "distributed",
 )
 
 
@@ -51,6 +55,7 @@ def main() -> None:
     parser.add_argument("--peers", action="store_true", help="time the peers that are installed, too")
     parser.add_argument("--quick", action="store_true", help="small sizes and short timings")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the tables to FILE as well")
+    parser.add_argument("--results", type=Path, metavar="DIR", help="write tables (Markdown) and plots to DIR")
     options = parser.parse_args()
     unknown = set(options.names) - set(NAMES)
     if unknown:
@@ -60,6 +65,7 @@ def main() -> None:
     console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(_machine())
     reports: list[Report] = []
+    before = 0
     with console.status("") as status:
         watch = Watch(options.peers, options.quick, 0.3 if options.quick else 1.5, status.update)
         for name in options.names or NAMES:
@@ -67,6 +73,10 @@ def main() -> None:
             for report in importlib.import_module(f"benchmarks.{name}").run(watch):
                 reports.append(replace(report, notes=(*report.notes, str(others))))
                 console.print(_table(reports[-1]), *reports[-1].notes, "", sep="\n", highlight=False)
+            if options.results:
+                own = reports[before:]
+                results.write(options.results, name, own, _machine())
+                before = len(reports)
     if options.json:
         found = {"machine": _machine(), "tables": [r.as_dict() for r in reports]}
         options.json.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
@@ -90,18 +100,8 @@ def _table(report: Report) -> Table:
     for k, column in enumerate(report.columns):
         table.add_column(column, justify="left" if k == 0 else "right")
     for row in report.rows:
-        table.add_row(*(_text(cell) for cell in row))
+        table.add_row(*(text_of(cell) for cell in row))
     return table
-
-
-def _text(cell: Cell) -> str:
-    if cell is None:
-        return "–"
-    if isinstance(cell, bool):
-        return "yes" if cell else "no"
-    if isinstance(cell, float):
-        return f"{cell:,.0f}" if abs(cell) >= 100 else f"{cell:.3g}"
-    return f"{cell:,}" if isinstance(cell, int) else cell
 
 
 if __name__ == "__main__":

@@ -57,3 +57,15 @@ def _problem(name: str, field: bf.RandomField, coupling: float) -> Problem:
     edges = known.graph.arrays.scope.reshape(-1, 2)
     unary, pair = theta[: n * k].reshape(n, k), theta[n * k :].reshape(-1, k, k)
     return Problem(name, field, parameters, known.graph, theta, edges, unary, pair)
+
+
+def laplacian(side: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, columns and values of a positive definite matrix on a lattice, each pair once."""
+    rng = np.random.default_rng(0)
+    edges, n = bf.grid_edges(side, side), side * side
+    weights = rng.normal(size=len(edges))
+    diagonal = np.full(n, 0.3)
+    np.add.at(diagonal, edges.ravel(), np.repeat(np.abs(weights), 2))
+    sites = np.arange(n)
+    rows, columns = np.concatenate([sites, edges[:, 0]]), np.concatenate([sites, edges[:, 1]])
+    return rows, columns, np.concatenate([diagonal, weights])

@@ -113,8 +113,27 @@ def require_same(peer: str, ours: "np.ndarray", theirs: "np.ndarray", tolerance:
         raise RuntimeError(f"{peer} gives marginals that differ from ours by {gap:.2g}, above {tolerance:.0e}")
 
 
+def text_of(cell: Cell) -> str:
+    """As people read it."""
+    if cell is None:
+        return "–"
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, float):
+        return f"{cell:,.0f}" if abs(cell) >= 100 else f"{cell:.3g}"
+    return f"{cell:,}" if isinstance(cell, int) else cell
+
+
 def ratio(theirs: float | None, ours: float) -> float | None:
     return None if theirs is None else theirs / ours
+
+
+def fitted_exponent(sizes: list[float], seconds: list[float]) -> float:
+    """p of seconds ∝ size^p, by least squares of the logs."""
+    x, y = [log(s) for s in sizes], [log(t) for t in seconds]
+    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
+    spread = sum((a - mean_x) ** 2 for a in x)
+    return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / spread
 
 
 def exponents(sizes: list[float], seconds: list[float]) -> list[float | None]:
