@@ -2,6 +2,8 @@
 
 import ast
 import statistics
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,3 +56,20 @@ def test_kernels_share_one_decorator():
 def test_public_names_have_docstrings():
     for name in bf.__all__:
         assert getattr(bf, name).__doc__, name
+
+
+def test_import_brings_nothing_along():
+    """``import bayesfield`` is quick because what stands behind it comes when it is asked for."""
+    heavy = ("numpy", "scipy", "pandas", "numba", "sklearn", "matplotlib")
+    code = f"import sys, bayesfield; print([name for name in {heavy} if name in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+def test_every_public_name_has_a_home():
+    assert sorted(set(bf.__all__)) == sorted(bf.__all__)
+    assert set(bf.__all__) == set(bf._HOMES)
+    assert all(hasattr(bf, name) for name in bf.__all__)
+    assert set(bf.__all__) <= set(dir(bf))
+    with pytest.raises(AttributeError, match="no attribute 'fitt'"):
+        bf.fitt  # noqa: B018
