@@ -24,9 +24,9 @@ def usable_bytes() -> int:
     return int(_SHARE * available_bytes())
 
 
-def require(needed: Cost, what: str, advice: str) -> None:
-    """Refuse a job that cannot fit, with the sizes and the alternative."""
-    usable = usable_bytes()
+def require(needed: Cost, what: str, advice: str, share: float = _SHARE) -> None:
+    """Refuse a job that cannot fit, with the sizes and the alternative. share: of what is free, that it may take."""
+    usable = int(share * available_bytes())
     if needed.bytes > usable:
         size = f", about {needed.bytes / 2**30:.3g} GiB" if needed.bytes < float("inf") else ""
         raise TooLarge(f"{what} needs {needed.detail}{size}, and {usable / 2**30:.3g} GiB may be used here. {advice}")

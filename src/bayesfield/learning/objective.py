@@ -137,6 +137,10 @@ class Objective(ABC):
         """Collects the mean of P over points."""
         return MeanPrecision(self)
 
+    def bends(self, parameters: FloatArray, directions: FloatArray) -> FloatArray | None:
+        """d²∇L/dt² along each column t of directions, (F, D), where the response knows them; they are N d²E[f]/dt²."""
+        return None
+
     def slope(self, parameters: FloatArray) -> FloatArray | None:
         """∇L, or None where the engine does not converge."""
         point = self.at(parameters)
@@ -177,6 +181,16 @@ class FieldObjective(Objective):
         if point.marginals.status.outcome is Outcome.IMPOSSIBLE:
             raise IndefiniteCurvature(Outcome.IMPOSSIBLE.value)
         return self.engine.response(self.field.graph, self.field.design, point.theta, point.marginals)
+
+    def bends(self, parameters: FloatArray, directions: FloatArray) -> FloatArray | None:
+        point = self.at(parameters)
+        if not np.isfinite(point.value):
+            return None
+        try:
+            found = self.response(point).bends(directions)
+        except IndefiniteCurvature:
+            return None
+        return None if found is None else self.weight * found
 
     def pointwise(self, points: FloatArray) -> Pointwise:
         distinct, which = np.unique(self.codes, axis=0, return_inverse=True)

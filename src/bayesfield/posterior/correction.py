@@ -18,6 +18,7 @@ _BATCHES = 8  # of samples, whose spread is the Monte-Carlo error
 _MAX_DIRECTIONS = 400  # of second differences; beyond it, random directions stand for all
 
 Slope = Callable[[FloatArray], FloatArray | None]
+Known = Callable[[FloatArray, FloatArray], FloatArray | None]  # at λ, along directions (F, D): (F, D)
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,13 @@ class CorrectionRecord:
 
 
 def mean_shift(
-    slope: Slope, mode: FloatArray, precision: Precision, rng: np.random.Generator
+    slope: Slope, mode: FloatArray, precision: Precision, rng: np.random.Generator, known: Known | None = None
 ) -> tuple[FloatArray, CorrectionRecord]:
-    """The second-order mean. slope(λ) is ∇L, or None where it is not known.
+    """The second-order mean. slope(λ) is ∇L, or None where it is not known; known: its second derivatives, or None.
 
     With more than some hundreds of parameters, along random draws: Σ_k ∂²g/∂t_k² = E[∂²g/∂t²] for t ~ N(0, P⁻¹).
     """
-    found = bends(slope, mode, precision, rng)
+    found = bends(slope, mode, precision, rng, known)
     if not len(found.each):
         return mode, correction_record("mean", mode, precision, mode, precision, failed=found.failed)
     shift, error = -0.5 * precision.solve(found.total), 0.0
@@ -86,11 +87,16 @@ class Bends(NamedTuple):
         return result
 
 
-def bends(slope: Slope, mode: FloatArray, precision: Precision, rng: np.random.Generator) -> Bends:
+def bends(
+    slope: Slope, mode: FloatArray, precision: Precision, rng: np.random.Generator, known: Known | None = None
+) -> Bends:
     """Along the columns of P⁻ᐟ², or along random draws where they are many."""
     size = len(mode)
     whole = isinstance(precision, DensePrecision) and size <= _MAX_DIRECTIONS
     noise = np.eye(size) if whole else rng.standard_normal((size, _MAX_DIRECTIONS))
+    exactly = None if known is None else known(mode, precision.draws(noise))
+    if exactly is not None:
+        return Bends(exactly.T, whole, 0.0)
     length = _STEP if whole else _STEP / np.sqrt(size)
     centre = slope(mode)
     found: list[FloatArray] = []

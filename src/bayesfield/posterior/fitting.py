@@ -367,6 +367,6 @@ def _correct(found: Found, kind: str, rng: np.random.Generator) -> tuple[FloatAr
         mean, record = sampled_shift(features, objective.weight, mode, precision, of_data)
         return mean, precision, record
     if kind == "mean":
-        mean, record = mean_shift(objective.slope, mode, precision, rng)
+        mean, record = mean_shift(objective.slope, mode, precision, rng, objective.bends)
         return mean, precision, record
     return variational(objective, found.curved, mode, precision, rng)

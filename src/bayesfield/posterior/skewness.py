@@ -49,7 +49,12 @@ def marginal_skewness(
 
     of: instead of the parameters, the combinations Wλ, (D, F).
     """
-    return -_third(objective.slope, mean, _directions(precision, of))
+    along = _directions(precision, of)
+    known = objective.bends(mean, along)
+    if known is not None:
+        result: FloatArray = -np.einsum("fd,fd->d", along, known)
+        return result
+    return -_third(objective.slope, mean, along)
 
 
 def sampled_skewness(

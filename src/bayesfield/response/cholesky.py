@@ -27,7 +27,8 @@ class Cholesky(Factor):
 
     def __init__(self, pattern: Pattern, data: FloatArray) -> None:
         self.pattern = pattern
-        memory.require(pattern.cost, "a sparse Cholesky factor", "Take a smaller field, or a machine with more memory.")
+        advice = "Take a smaller field, or a machine with more memory."
+        memory.require(pattern.cost, "a sparse Cholesky factor", advice, share=0.9)
         self._values = np.empty(pattern.numbers)
         self._kept = np.empty(pattern.kept)
         sorted_data = data[pattern.source]

@@ -28,6 +28,7 @@ from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput
 
 _FEW = 1200  # coordinates up to which the covariance is not worth a look at the parts of the graph
 _SMALL = 60  # coordinates of the connected parts of Ω up to which its inverse counts as sparse
+_NUMBERS = 4_000_000  # in the tables that are moved along directions at a time
 _PART = 200  # parameters of factors that overlap in parameters, at most, in the sparse form
 _SINGULAR = 1e-11  # smallest pivot of a factor's correlation matrix that is trusted
 
@@ -145,6 +146,63 @@ class BlockResponse(LinearResponse):
         return System(inverse, shares, joint, lambda: joint.inverse_forms(shares))
 
 
+class Pieces(NamedTuple):
+    """What blocks share: variables, or inner regions. inverse: blockdiag(V_β⁻¹). weights: c_β of each coordinate."""
+
+    blocks: Blocks
+    inverse: Sparse
+    weights: FloatArray
+
+
+class CurvedResponse(BlockResponse):
+    """With second derivatives of the means, by the third moments of every block.
+
+    Along t the block's log-table moves by φ̇ = t·f + μ̇·s with μ̇ = V⁻¹ u̇ − Rᵀt, and a piece's by η̇ = V⁻¹ u̇, where
+    Ω u̇ = Rᵀt. With third central moments T(·) = E[(· − mean)(φ̇ − mean)²], differentiating the fixed point twice gives
+
+        Ω ü = Σ_a V_a⁻¹ T(s_a) + Σ_β c_β V_β⁻¹ T(s_β),    d²E[f] = T(f) − R_own T(s) + R ü.
+    """
+
+    def __init__(
+        self,
+        design: Design,
+        matrices: tuple[Sparse, Sparse, Sparse],
+        blocks: Blocks,
+        own: Sparse,
+        inverse: Sparse,
+        pieces: Pieces,
+    ) -> None:
+        """matrices: private, slopes and Ω. own: R by block, (F, n_local). inverse: blockdiag(V_a⁻¹)."""
+        super().__init__(design, *matrices)
+        self._blocks, self._own, self._inverse, self._pieces = blocks, own, inverse, pieces
+
+    def bends(self, directions: FloatArray) -> FloatArray:
+        step = max(1, _NUMBERS // max(len(self._blocks.beliefs), 1))
+        slabs = [directions[:, k : k + step] for k in range(0, directions.shape[1], step)]
+        return np.concatenate([self._bends(slab) for slab in slabs], axis=1) if slabs else np.zeros_like(directions)
+
+    def _bends(self, directions: FloatArray) -> FloatArray:
+        a, p = self._blocks, self._pieces.blocks
+        moved = self.factor.solve(self.slopes.T @ directions)  # u̇
+        messages = self._inverse @ (a.embed @ moved) - self._own.T @ directions
+        weighted = _third_weights(a, a.features.T @ directions + a.members @ messages)
+        third = a.members.T @ weighted
+        of_pieces = p.members.T @ _third_weights(p, p.members @ (self._pieces.inverse @ (p.embed @ moved)))
+        of_pieces = self._pieces.weights[:, None] * (self._pieces.inverse @ of_pieces)
+        turned = self.factor.solve(a.embed.T @ (self._inverse @ third) + p.embed.T @ of_pieces)  # ü
+        result: FloatArray = a.features @ weighted - self._own @ third + self.slopes @ turned
+        return result
+
+
+def _third_weights(blocks: Blocks, along: FloatArray) -> FloatArray:
+    """b (φ² − E φ²) with φ centred in its block, so that Σ_x g(x) of it is E[(g − mean) φ²]."""
+    b = blocks.beliefs[:, None]
+    centred = along - blocks.owner @ (blocks.owner.T @ (b * along))
+    square = centred**2
+    result: FloatArray = b * (square - blocks.owner @ (blocks.owner.T @ (b * square)))
+    return result
+
+
 def moments(blocks: Blocks) -> Moments:
     weighted = blocks.features @ sparse.diags_array(blocks.beliefs)
     means = weighted @ blocks.owner  # (F, blocks): E[f] by block
@@ -165,17 +223,22 @@ def assemble(
     shared: Sparse,
     slopes: Sparse | None = None,
     basis: Sparse | None = None,
+    pieces: Pieces | None = None,
 ) -> BlockResponse:
     """inverse: blockdiag(V_a⁻¹). shared: what Ω has beside it; slopes: what R has beside the blocks'.
 
-    basis: columns that span the changes of the shared indicators' means which can occur; by default all can.
+    pieces: for second derivatives. basis: columns that span the changes of the shared indicators' means which can
+    occur; by default all can.
     """
     own = m.cross @ inverse  # R by block
     reach = own @ blocks.embed if slopes is None else own @ blocks.embed + slopes
     omega = blocks.embed.T @ inverse @ blocks.embed + shared
     if basis is not None:
         reach, omega = reach @ basis, basis.T @ omega @ basis
-    return BlockResponse(design, (m.features - own @ m.cross.T).tocsr(), reach.tocsr(), omega.tocsc())
+    matrices = (m.features - own @ m.cross.T).tocsr(), reach.tocsr(), omega.tocsc()
+    if pieces is None or basis is not None:
+        return BlockResponse(design, *matrices)
+    return CurvedResponse(design, matrices, blocks, own, inverse, pieces)
 
 
 def bethe_response(graph: Graph, design: Design, beliefs: FloatArray) -> LinearResponse:
@@ -187,7 +250,20 @@ def bethe_response(graph: Graph, design: Design, beliefs: FloatArray) -> LinearR
     blocks = Blocks(design.transpose[:, n_node:], b, s.factor_tables, s.members, s.local_ptr, s.embed)
     m = moments(blocks)
     inverse = block_inverses(s.local_ptr, m.members)
-    return assemble(design, blocks, m, inverse, _variables_share(g, s, q), design.transpose[:, :n_node] @ s.nodes)
+    slopes, shared = design.transpose[:, :n_node] @ s.nodes, _variables_share(g, s, q)
+    return assemble(design, blocks, m, inverse, shared, slopes, pieces=_variables(g, s, q))
+
+
+def _variables(g: GraphArrays, s: Indicators, q: FloatArray) -> Pieces:
+    """The variables as pieces, counted 1 − d_i times."""
+    on = s.nodes.copy()
+    on.data = np.where(on.data > 0.0, 1.0, 0.0)
+    free = np.bincount(np.repeat(np.arange(len(g.cardinality)), g.cardinality), weights=on.sum(axis=1))
+    ptr = np.concatenate([[0], np.cumsum(free)]).astype(np.int64)
+    none, size = sparse.csr_array((0, len(q))), on.shape[1]
+    blocks = Blocks(none, q, s.node_tables, on.tocsr(), ptr, sparse.eye_array(size, format="csr"))
+    weights = np.repeat(1.0 - np.diff(g.slot_ptr), free.astype(np.int64))
+    return Pieces(blocks, block_inverses(ptr, moments(blocks).members), weights)
 
 
 def block_inverses(local_ptr: IntArray, covariance: Sparse) -> Sparse:

@@ -20,7 +20,7 @@ from bayesfield.kernels.local import LocalArrays, Rows
 from bayesfield.response.cholesky import Cholesky
 from bayesfield.response.factor import DenseFactor, Factor
 from bayesfield.response.indicators import IMPOSSIBLE, Sparse
-from bayesfield.response.linear import LinearResponse, SingularFactor, System
+from bayesfield.response.linear import LinearResponse, SingularFactor, System, bethe_response
 from bayesfield.response.pattern import analyse
 from bayesfield.types import FloatArray, GraphArrays, IndefiniteCurvature, IntArray, Outcome
 
@@ -57,8 +57,9 @@ class LocalResponse(LinearResponse):
         private: FloatArray,
         slopes: FloatArray,
         entries: FloatArray,
+        beliefs: FloatArray,
     ) -> None:
-        self._graph, self._skeleton, self._entries = graph, skeleton, entries
+        self._graph, self._skeleton, self._entries, self._beliefs = graph, skeleton, entries, beliefs
         super().__init__(design, self._own_matrix(private), self._slope_matrix(slopes))
         if isinstance(self.factor, Cholesky) and 8 * self.factor.pattern.numbers > _KEPT:
             del self.factor  # tried, and made again if it is asked for
@@ -83,6 +84,12 @@ class LocalResponse(LinearResponse):
         at = np.concatenate([s.rows, s.columns[off]]), np.concatenate([s.columns, s.rows[off]])
         values = np.concatenate([self._entries, self._entries[off]])
         return sparse.csc_array((values, at), shape=(s.size, s.size))
+
+    def bends(self, directions: FloatArray) -> FloatArray | None:
+        """By sparse products, which are made where they are asked for; not for large fields."""
+        if self._skeleton.size > _DENSE:
+            return None
+        return bethe_response(self._graph, self.design, self._beliefs).bends(directions)
 
     def system(self, weight: float, ridge: FloatArray) -> System:
         s, g = self._skeleton, self._graph.arrays
@@ -141,7 +148,7 @@ def local_response(graph: Graph, design: Design, beliefs: FloatArray) -> LocalRe
     if not _in_parts(part, len(g.table_ptr) - 1, entries):
         raise SingularFactor
     kernel.node_moments(g, s.arrays, reference, *features, beliefs, by_row[1], entries)
-    return LocalResponse(graph, design, skeleton, private, slopes, entries)
+    return LocalResponse(graph, design, skeleton, private, slopes, entries, beliefs)
 
 
 def _in_parts(call: Callable[[tuple[int, int], FloatArray], bool], count: int, entries: FloatArray) -> bool:

@@ -15,7 +15,15 @@ from bayesfield.graph import Design, Graph
 from bayesfield.kernels.regions import RegionArrays
 from bayesfield.response.constrained import free_basis, generalised_inverses
 from bayesfield.response.indicators import IMPOSSIBLE, Sparse
-from bayesfield.response.linear import Blocks, LinearResponse, SingularFactor, assemble, block_inverses, moments
+from bayesfield.response.linear import (
+    Blocks,
+    LinearResponse,
+    Pieces,
+    SingularFactor,
+    assemble,
+    block_inverses,
+    moments,
+)
 from bayesfield.types import FloatArray, GraphArrays, IntArray, Region, RegionGraph
 
 States = tuple[tuple[int, ...], ...]  # of each variable
@@ -58,7 +66,8 @@ def region_response(
         inner_inverse, inner_null = generalised_inverses(pieces.local_ptr, within)
         basis = free_basis(sparse.hstack([blocks.embed.T @ null, pieces.embed.T @ inner_null]))
     shared = pieces.embed.T @ weights @ inner_inverse @ pieces.embed
-    return assemble(design, blocks, m, inverse, shared, basis=basis)
+    inside = Pieces(pieces, inner_inverse, s.weights)
+    return assemble(design, blocks, m, inverse, shared, basis=basis, pieces=inside)
 
 
 def _indicators(g: GraphArrays, regions: RegionGraph, states: States) -> RegionIndicators:
