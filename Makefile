@@ -28,6 +28,7 @@ docs: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks --peers --results benchmarks/results
+	cp benchmarks/results/scale.png docs/assets/scale.png
 
 bench-peers: $(READY)
 	$(BIN)/pip install --quiet -e ".[peers]"
