@@ -30,6 +30,7 @@ NAMES = (
     "edges",
     "widths",
     "scale",
+    "cluster",
 )
 PACKAGES = (
     "bayesfield",
