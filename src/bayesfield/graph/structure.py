@@ -63,6 +63,10 @@ def table_entries(g: GraphArrays, codes: IntArray) -> IntArray:
 
 def counts(graph: Graph, codes: IntArray | NDArray[np.int32]) -> FloatArray:
     """How often the cases (N, n) take each entry of each table: (T,)."""
+    if codes.size <= _CELLS:  # samplers ask for single states, by the million
+        total = np.zeros(graph.n_entries)
+        kernel.count_entries(graph.arrays, codes, total)
+        return total
     parts = parallel.shares(0, len(codes), least=_CELLS // max(codes.shape[1], 1) + 1)
     totals = [np.zeros(graph.n_entries) for _ in parts]
 
