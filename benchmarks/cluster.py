@@ -51,7 +51,6 @@ def main():
         found = bf.fit_sequences(crf, files, client=client, watch=kill, **options)
     seconds = time.perf_counter() - begun
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    assert found.record.status.converged
     print(json.dumps([seconds, peak, len(found.record.iterations), found.mean.tolist(), bool(killed)]))
     if how != "alone":
         client.close()
