@@ -61,7 +61,7 @@ def local_moments(
     for a in range(factors[0], factors[1]):
         start, size = g.table_ptr[a], g.table_ptr[a + 1] - g.table_ptr[a]
         own = at.par[at.par_ptr[n + a] : at.par_ptr[n + a + 1]]
-        wide = _places(g, reference, a, place)
+        wide = _places(g, a, place)
         mean[:wide], V[:wide, :wide] = 0.0, 0.0
         cross[: len(own), :wide], Ef[: len(own)] = 0.0, 0.0
         f[: len(own), :size] = 0.0
@@ -240,7 +240,7 @@ def _largest(g: GraphArrays, at: LocalArrays, factors: tuple[int, int]) -> tuple
 
 
 @jit
-def _places(g: GraphArrays, reference: IntArray, a: int, place: IntArray) -> int:
+def _places(g: GraphArrays, a: int, place: IntArray) -> int:
     """Where each member's indicators begin among the factor's; returns how many there are."""
     wide = 0
     for e in range(g.scope_ptr[a], g.scope_ptr[a + 1]):

@@ -20,8 +20,8 @@ from bayesfield.kernels.jit import jit
 from bayesfield.types import FloatArray, IntArray
 
 _PLAIN = 2048  # numbers in a panel up to which plain loops do as well as BLAS
-_STRIP = 48  # columns that are eliminated one by one, before the rest follow at once
-_BLOCK = 128  # rows of an update that one product makes
+STRIP = 48  # columns that are eliminated one by one, before the rest follow at once
+BLOCK = 128  # rows of an update that one product makes
 # What is that small beside the diagonal is zero: the inverse falls off with distance on the graph, and numbers that
 # underflow cost a processor a hundred times as much as others.
 _NOTHING = 1e-120
@@ -122,8 +122,8 @@ def _add(within: np.ndarray, passed: FloatArray, wide: int, below: int, panel: F
 def _eliminate(panel: FloatArray, wide: int, update: FloatArray, scratch: FloatArray) -> bool:
     """Factors a panel in place and takes L_RJ L_RJᵀ off the update; False where a pivot is not positive."""
     height = panel.shape[1]
-    for start in range(0, wide, _STRIP):
-        stop = min(start + _STRIP, wide)
+    for start in range(0, wide, STRIP):
+        stop = min(start + STRIP, wide)
         for k in range(start, stop):
             pivot = panel[k, k]
             if not pivot > 0.0:
@@ -155,8 +155,8 @@ def _take_off(strip: FloatArray, first: int, last: int, target: FloatArray, offs
                 for i in range(j, height):
                     target[j - offset, i - offset] -= weight * strip[k, i]
         return
-    for low in range(first, last, _BLOCK):
-        size, rest = min(_BLOCK, last - low), height - low
+    for low in range(first, last, BLOCK):
+        size, rest = min(BLOCK, last - low), height - low
         left = scratch[: depth * size].reshape(depth, size)
         right = scratch[depth * size : depth * (size + rest)].reshape(depth, rest)
         product = scratch[depth * (size + rest) : depth * (size + rest) + size * rest].reshape(size, rest)
@@ -322,8 +322,8 @@ def _triangular_inverse(panel: FloatArray, back: FloatArray, scratch: FloatArray
     """L_JJ⁻¹ by rows: row i is (e_i − Σ_{j<i} L_ij row j) / L_ii, where j of strips before come by one product."""
     wide = len(back)
     back[:, :] = 0.0
-    for start in range(0, wide, _STRIP):
-        stop = min(start + _STRIP, wide)
+    for start in range(0, wide, STRIP):
+        stop = min(start + STRIP, wide)
         size = stop - start
         if start:
             left = scratch[: start * size].reshape(start, size)

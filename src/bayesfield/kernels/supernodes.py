@@ -279,7 +279,7 @@ def subtrees(above: IntArray, cost: np.ndarray) -> tuple[IntArray, np.ndarray]:
 
 
 @jit
-def cut(above: IntArray, size: IntArray, total: np.ndarray, most: float) -> IntArray:
+def cut(above: IntArray, total: np.ndarray, most: float) -> IntArray:
     """Supernodes under which no subtree costs more than ``most``, while those above them do; ascending."""
     m = len(above)
     out = np.empty(m, dtype=np.int64)

@@ -14,7 +14,7 @@ from scipy.sparse.linalg import spilu
 from bayesfield import parallel
 from bayesfield.graph.structure import offsets
 from bayesfield.kernels import supernodes
-from bayesfield.kernels.supernodal import Fronts
+from bayesfield.kernels.supernodal import BLOCK, STRIP, Fronts
 from bayesfield.types import Cost, IntArray
 
 _TASKS = 24  # parts of the tree, about, that threads take one after the other
@@ -107,7 +107,7 @@ def _shared_out(position: IntArray, source: IntArray, f: Fronts) -> Pattern:
     wide, below = np.diff(f.first), np.diff(f.row_ptr)
     cost = wide * (wide + below).astype(np.float64) ** 2 + _OWN_COST
     size, total = supernodes.subtrees(f.above, cost)
-    roots = supernodes.cut(f.above, size, total, total[f.above < 0].sum() / _TASKS)
+    roots = supernodes.cut(f.above, total, total[f.above < 0].sum() / _TASKS)
     kept_ptr = np.full(len(wide), -1, dtype=np.int64)
     kept_ptr[roots] = offsets(below[roots] ** 2)[:-1]
     tasks = [_walk(f, np.arange(r - size[r] + 1, r + 1), kept_ptr) for r in roots[np.argsort(-total[roots])]]
@@ -124,7 +124,7 @@ def _walk(f: Fronts, nodes: IntArray, kept_ptr: IntArray) -> Walk:
     own = nodes[nodes >= 0]
     wide, below = (np.diff(f.first)[own], np.diff(f.row_ptr)[own]) if len(own) else (np.zeros(1), np.zeros(1))
     height = wide + below
-    products = np.maximum(wide, 48) * (128 + height) + 128 * height
+    products = np.maximum(wide, STRIP) * (BLOCK + height) + BLOCK * height  # see supernodal._take_off
     scratch = int(max(products.max(), (height**2 + 2 * wide * height).max()))
     up, down = supernodes.stack_sizes(f.first, f.above, f.row_ptr, nodes, kept_ptr)
     return Walk(nodes, up, down, scratch)
