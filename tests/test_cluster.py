@@ -162,6 +162,13 @@ def test_fields_in_files(client, holes, tmp_path):
     same_posterior(bf.fit(field, files, correction="none", tolerance=1e-10), wanted)
 
 
+def test_a_check_does_not_take_some_cases_for_all(client):
+    field, X = cases(holes=0.1)
+    found = bf.fit(field, X, engine="exact", correction="none", client=client)
+    with pytest.raises(bf.InvalidInput, match="stayed on a cluster's workers"):
+        bf.predictive_check(found)
+
+
 def test_hidden_variables(client):
     field = bf.restricted_boltzmann(4, 1)
     X = np.random.default_rng(0).integers(0, 2, size=(80, 4))

@@ -16,6 +16,7 @@ import pandas as pd
 from bayesfield.graph import compiled
 from bayesfield.inference import Engine
 from bayesfield.learning import FieldObjective
+from bayesfield.learning.spread import SpreadHiddenObjective, SpreadObjective
 from bayesfield.model import RandomField
 from bayesfield.posterior import Posterior
 from bayesfield.prediction.replicates import replicates, simulator
@@ -129,6 +130,8 @@ def _cases(posterior: Posterior, X: Any) -> tuple[RandomField, IntArray]:
         )
     if X is not None:
         codes = field.encode(X, holes=True)
+    elif isinstance(carried, SpreadObjective | SpreadHiddenObjective):  # which has a few of them only
+        raise InvalidInput("the cases stayed on a cluster's workers: give X, cases to compare with")
     elif isinstance(carried, FieldObjective):
         codes = carried.codes
     else:
