@@ -7,6 +7,7 @@ import pytest
 
 import bayesfield as bf
 from bayesfield.learning import lbfgs, mrf_objective, newton, pseudo_moments
+from bayesfield.learning.conditional import chain_objective
 
 from awkward import CASES, random_field
 from tolerances import ALGEBRA, FIXED_POINT
@@ -249,3 +250,17 @@ def test_the_posterior_at_given_parameters(engine):
         bf.laplace(field.with_hidden([0]), fitted.mode)
     with pytest.raises(bf.InvalidInput, match="nothing to learn from"):
         bf.laplace(field, fitted.mode, prior=bf.ARD())
+
+
+def test_lbfgs_goes_on_where_values_no_longer_tell():
+    """Labels that only the prior holds in common have sd 1, not 0.01: L-BFGS alone ends 5e-6 away, which no value shows."""
+    rng = np.random.default_rng(0)
+    crf = bf.CRF(6, ["a", "b", "c"])
+    X = [rng.normal(size=(20, 3)) for _ in range(400)]
+    y = [(x @ rng.normal(size=(3, 6)) + rng.gumbel(size=(20, 6))).argmax(axis=1) for x in X]
+    objective = chain_objective(crf, bf.as_sequences(crf, X, y), bf.Normal(variance=1.0))
+    start = np.zeros(crf.n_parameters)
+    exact = newton(objective, start, 1e-12, 50)
+    found = lbfgs(objective, start, 1e-10, 500)
+    assert np.abs(found.parameters - exact.parameters).max() < 1e-9
+    assert found.iterations[-1].distance < 1e-9

@@ -94,6 +94,9 @@ class ChainObjective(Objective):
             raise InvalidInput('form="block" needs a prior with independent parameters')
         return self._block_precision(point.marginals.state)
 
+    def near(self, point: Point) -> Precision | None:
+        return None if self.precision.ndim == 2 else self._block_precision(point.marginals.state)
+
     def _block_precision(self, found: ChainMarginals) -> BlockPrecision:
         """P without what ties different inputs, different positions, or labels and transitions to one another."""
         G, n = len(self.crf.node_tables), self.crf.n_state

@@ -74,6 +74,10 @@ class HiddenChainObjective(ChainObjective):
             raise InvalidInput('form="block" needs all labels; with open ones take form="matrix-free"')
         return super().posterior_precision(point)
 
+    def near(self, point: Point) -> Precision | None:
+        phases: Phases = point.marginals.state
+        return None if self.precision.ndim == 2 else self._block_precision(phases.free)
+
     def _clamped(self, parameters: FloatArray) -> ChainMarginals:
         node, edge = potentials(self.crf, self.partly, parameters)
         assert self.partly.allowed is not None

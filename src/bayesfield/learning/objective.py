@@ -133,6 +133,15 @@ class Objective(ABC):
         mean.add([point])
         return mean.precision()
 
+    def by_products(self, point: Point) -> MatrixFree:
+        """P at a point, known by its products with vectors."""
+        scale = np.sqrt(self.rough_diagonal(point.marginals.tables))
+        return MatrixFree([self.response(point)], self.weight, self.precision, scale, self.near(point))
+
+    def near(self, point: Point) -> Precision | None:
+        """A precision close to P that is cheap to solve with, where there is one beyond its diagonal."""
+        return None
+
     def mean_precision(self) -> "MeanPrecision":
         """Collects the mean of P over points."""
         return MeanPrecision(self)

@@ -214,14 +214,15 @@ class MatrixFree(Precision):
 
     def solve(self, vectors: FloatArray) -> FloatArray:
         columns = vectors if vectors.ndim == 2 else vectors[:, None]
-        out = np.column_stack([self._solve_one(column) for column in columns.T])
+        out = np.column_stack([self.solve_roughly(column, _SOLVED) for column in columns.T])
         return out if vectors.ndim == 2 else out[:, 0]
 
-    def _solve_one(self, vector: FloatArray) -> FloatArray:
+    def solve_roughly(self, vector: FloatArray, residual: float) -> FloatArray:
+        """P⁻¹ times one vector, by conjugate gradients up to that part of the vector's length."""
         shape = (self.size, self.size)
         matrix = LinearOperator(shape, matvec=self.product, dtype=np.float64)
         nearly = self.near.solve if self.near is not None else lambda v: v.ravel() / self.scale**2
-        found, left = cg(matrix, vector, rtol=_SOLVED, maxiter=500, M=LinearOperator(shape, nearly, dtype=np.float64))
+        found, left = cg(matrix, vector, rtol=residual, maxiter=500, M=LinearOperator(shape, nearly, dtype=np.float64))
         if left or not np.isfinite(found).all():
             raise IndefiniteCurvature(f"{Outcome.INDEFINITE.value} (conjugate gradients did not come to an end)")
         result: FloatArray = found

@@ -84,8 +84,14 @@ class ShardedObjective(Objective):
     def posterior_precision(self, point: Point) -> Precision:
         if self.form != "block":
             return super().posterior_precision(point)
-        if self.precision.ndim == 2 or not self.labelled:
+        found = self.near(point)
+        if found is None:
             raise InvalidInput('form="block" needs all labels and a prior with independent parameters')
+        return found
+
+    def near(self, point: Point) -> Precision | None:
+        if self.precision.ndim == 2 or not self.labelled:
+            return None
         G, n = len(self.crf.node_tables), self.crf.n_state
         found = self.cluster.each(_blocks, self.shards, point.parameters)
         blocks, pairs = (np.sum(parts, axis=0) for parts in zip(*found, strict=True))
