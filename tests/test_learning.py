@@ -253,7 +253,7 @@ def test_the_posterior_at_given_parameters(engine):
 
 
 def test_lbfgs_goes_on_where_values_no_longer_tell():
-    """Weights that only the prior holds apart have sd 1, not 0.01: L-BFGS alone ends 5e-6 away, and no value shows it."""
+    """Weights that only the prior holds have sd 1, not 0.01: L-BFGS alone ends 5e-6 away, and no value shows it."""
     rng = np.random.default_rng(0)
     crf = bf.CRF(6, ["a", "b", "c"])
     X = [rng.normal(size=(20, 3)) for _ in range(400)]
