@@ -30,6 +30,8 @@ NAMES = (
     "edges",
     "widths",
     "scale",
+    "fits",
+    "preview",
     "cluster",
 )
 PACKAGES = (

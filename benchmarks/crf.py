@@ -19,7 +19,7 @@ from bayesfield.experiments.documents import data_folder, labelled_files, line_c
 from bayesfield.learning import lbfgs, newton
 from bayesfield.learning.conditional import ChainObjective, chain_objective
 from bayesfield.model.conditional import CRF, Sequences
-from benchmarks.timing import Report, Watch, best, installed
+from benchmarks.timing import Report, Watch, best, installed, several_cores
 
 FULL, QUICK, SMALL = (2000, 50, 20, 10_000, 50), (200, 50, 20, 10_000, 50), (60, 10, 5, 200, 8)
 TARGETS = {1: 0.5, 2: 0.3}  # of crfsuite's time, by cores
@@ -32,21 +32,18 @@ def run(watch: Watch) -> list[Report]:
     objective = _problem(*(QUICK if watch.quick else FULL))
     here = 0.1 * np.random.default_rng(1).normal(size=len(objective.statistic))
     rows: list[tuple] = []
-    cores = os.sched_getaffinity(0)
     theirs, agreement = (None, None)
     if watch.peers and installed("pycrfsuite"):
         watch.tell("crf, python-crfsuite")
         theirs, agreement = _seconds_of_crfsuite(objective), _agreement()
         assert agreement < AGREE, f"crfsuite's objective differs by {agreement:.1e}"
     for count in (1, 2) if os.cpu_count() and os.cpu_count() > 1 else (1,):
-        os.sched_setaffinity(0, cores if count == 1 else set(range(os.cpu_count() or 1)))
-        parallel.limit(count)
-        ours = best(partial(objective.at, here), watch.seconds)
+        with several_cores(count):
+            ours = best(partial(objective.at, here), watch.seconds, cores=count)
         ratio = ours / theirs if theirs else None
         rows.append(
             (f"{count} core(s)", ours, theirs, ratio, TARGETS[count], ratio <= TARGETS[count] if ratio else None)
         )
-    os.sched_setaffinity(0, cores)
     columns = ("chain CRF", "gradient s", "crfsuite's iteration s", "ratio", "target", "met")
     notes = (f"same optimum: relative difference {agreement:.1e}",) if agreement is not None else ()
     title = "Gradient of a chain CRF, 100,000 positions" if not watch.quick else "Gradient of a chain CRF, small"

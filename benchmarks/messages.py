@@ -6,6 +6,7 @@ all of them at once: PGMax in a compiled loop, pyAgrum on a Bayesian network in 
 of its two ends.
 """
 
+import os
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ import numpy as np
 
 import bayesfield as bf
 from benchmarks.problems import Problem, grid, random_graph, tables
-from benchmarks.timing import Report, Watch, best, installed, ratio, require_same
+from benchmarks.timing import Report, Watch, best, installed, ratio, require_same, several_cores
 
 NEVER_SETTLES = 14.0  # factor on the log-potentials while ours is timed: a run ends where its messages settle
 SAME = 1e-4  # PGMax computes with single precision unless told otherwise; pyAgrum stops at changes of 1e-8
@@ -29,6 +30,7 @@ CASES: tuple[tuple[Callable[[], Problem], int, float], ...] = (  # problem, swee
     (partial(tables, 50, 10, "equal"), 400, 20.0),
 )
 QUICK = (0, 4)
+LIBDAI, TIMES = 1.8, {1: 55.0, 2: 110.0}  # million updates a second of its SEQFIX; and how many times that, by cores
 
 
 def run(watch: Watch) -> list[Report]:
@@ -47,10 +49,24 @@ def run(watch: Watch) -> list[Report]:
         rows.append((*row, target, ours >= target))
     names = [name for p in PEERS if watch.peers for name in (p.__name__, f"ours ÷ {p.__name__}")]
     columns = ("model", "sweeps", "ours", *names, "target", "met")
-    return [Report("Loopy belief propagation, million message updates a second, one core", columns, rows)]
+    title = "Loopy belief propagation, million message updates a second, one core"
+    return [Report(title, columns, rows), _on_cores(watch)]
 
 
-def our_rate(problem: Problem, sweeps: int, watch: Watch) -> tuple[int, float]:
+def _on_cores(watch: Watch) -> Report:
+    """A large lattice on one core and on two, against libDAI's sequential schedule on one, as measured elsewhere."""
+    side = 300 if watch.quick else 1000
+    problem, rows = grid(side, side), []
+    for cores in (1, 2) if (os.cpu_count() or 1) > 1 else (1,):
+        watch.tell(f"messages, {problem.name}, {cores} core(s)")
+        with several_cores(cores):
+            _, ours = our_rate(problem, 60, watch, cores)
+        rows.append((cores, ours, ours / LIBDAI, TIMES[cores], ours / LIBDAI >= TIMES[cores]))
+    columns = ("cores", "million updates a second", "times libDAI's 1.8", "target", "met")
+    return Report(f"Loopy belief propagation on a {problem.name}", columns, rows)
+
+
+def our_rate(problem: Problem, sweeps: int, watch: Watch, cores: int = 1) -> tuple[int, float]:
     """Sweeps done, and million updates a second."""
 
     theta = NEVER_SETTLES * problem.theta
@@ -60,7 +76,8 @@ def our_rate(problem: Problem, sweeps: int, watch: Watch) -> tuple[int, float]:
         return engine.infer(problem.graph, theta).status.iterations
 
     done = run_for(sweeps)
-    seconds = best(partial(run_for, sweeps), watch.seconds) - best(partial(run_for, 1), watch.seconds)
+    many, few = (best(partial(run_for, count), watch.seconds, cores=cores) for count in (sweeps, 1))
+    seconds = many - few
     return done, _million(problem, done - 1, seconds)
 
 

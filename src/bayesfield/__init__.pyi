@@ -15,7 +15,6 @@ from bayesfield.inference import (
     covariance,
     infer,
     most_probable,
-    preview,
     sample,
 )
 from bayesfield.learning import ContrastiveDivergence, IterativeScaling, PseudoLikelihood
@@ -49,6 +48,7 @@ from bayesfield.posterior.cross_validation import VarianceChoice, cross_validate
 from bayesfield.posterior.evidence import LogEvidence
 from bayesfield.posterior.given import laplace
 from bayesfield.posterior.many import Bootstrap, Fits, fit_many
+from bayesfield.posterior.preview import preview
 from bayesfield.posterior.structure import BernoulliEdges, BetaBinomialEdges, StructurePosterior, search_structure
 from bayesfield.prediction import (
     Labelling,

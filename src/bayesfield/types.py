@@ -127,11 +127,12 @@ class Marginals:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a job will take, known before anything is allocated."""
+    """What a job will take, known before anything is allocated. seconds: NaN where no one has looked."""
 
     entries: float
     bytes: float
     detail: str
+    seconds: float = float("nan")
 
 
 class Options:

@@ -5,9 +5,9 @@ from bayesfield.inference.ask import (
     Evidence,
     covariance,
     infer,
+    inference_cost,
     most_probable,
     most_probable_codes,
-    preview,
     sample,
 )
 from bayesfield.inference.auto import Auto
@@ -32,8 +32,8 @@ __all__ = [
     "as_engine",
     "covariance",
     "infer",
+    "inference_cost",
     "most_probable",
     "most_probable_codes",
-    "preview",
     "sample",
 ]

@@ -111,7 +111,7 @@ def infer(
     return Beliefs(field, marginals)
 
 
-def preview(field: RandomField, engine: Engine | str | None = None) -> Cost:
+def inference_cost(field: RandomField, engine: Engine | str | None = None) -> Cost:
     """What inference with an engine would take, found before anything is allocated."""
     return as_engine(engine).preview(compiled(field).graph)
 

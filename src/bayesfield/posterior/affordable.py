@@ -1,15 +1,18 @@
 """What fits in half a minute: which correction, and when curvature is too dear. Rough costs, measured on one core."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from bayesfield.graph import Graph
-from bayesfield.inference import Auto, Bethe, Engine, Kikuchi, Sampled
+from bayesfield.inference import Auto, Bethe, Engine, Exact, Kikuchi, Sampled
 from bayesfield.learning import FieldObjective, HiddenObjective
 from bayesfield.response.base import require_dense
 from bayesfield.types import InvalidInput
 
 DENSE = 4000  # parameters up to which the precision is dense …
 SMALL = 1500  # … where the sparse form would do as well: it is 8 times faster at 1,160 parameters, 60 times at 4,720
+SAMPLED_NEWTON = "sampled newton"  # what a search by the sampled engine is called
 SAMPLED = 3000  # parameters up to which the sampled engine, whose covariance is dense, stands in for another
 DEAR = 2e9  # table entries times parameters: about 10 s for the exact covariance
 DEAR_FIT = 60.0  # seconds of an exact fit, beyond which sampling is the quicker way to a checked one
@@ -18,6 +21,30 @@ _NEWTON = 8  # steps of a search for the mode
 _STEPS = 6  # natural-gradient steps
 _DRAWS, _BENDS = 640, 48  # of them with slopes, and with curvatures
 _SAMPLED = 2000  # parameters up to which the sampled variational correction is taken
+
+
+def picked(objective: FieldObjective, auto: Auto) -> tuple[Bethe | Exact | Kikuchi, str]:
+    """The engine that a fit begins with, by its cost, and why."""
+    graph = objective.field.graph
+    engine, reason = auto.choose(graph)
+    if isinstance(engine, Exact) and len(objective.statistic) <= SAMPLED:
+        long = exact_fit(objective, engine)
+        if long > DEAR_FIT:
+            engine, reason = replace(auto, max_entries=0).choose(graph)
+            reason = f"{reason.partition(':')[0]}: an exact fit would take about {long:.0f} s"
+    return engine, reason
+
+
+def search_method(objective: FieldObjective, method: str) -> str:
+    """Newton, unless one covariance (F directions through all tables) takes some ten seconds or more."""
+    if isinstance(objective.engine, Sampled):
+        return SAMPLED_NEWTON
+    if method != "auto":
+        return method
+    if objective.form == "sparse":
+        return "newton"
+    work = sum(objective.engine.preview(graph).entries for graph in objective.graphs) * len(objective.statistic)
+    return "lbfgs" if work > DEAR else "newton"
 
 
 def correction_kind(objective: FieldObjective, curved: FieldObjective, wanted: str, explicit: bool) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """From labelled sequences to the posterior of a chain CRF. Inference on chains is exact."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,8 +76,7 @@ def fit_sequences(
     cost = _cost(objective)
     chosen = _one_of(method, ("auto", "newton", "lbfgs", "ep"), "method")
     points = sequence_points(objective, checked_start(crf, start), starts, rng)
-    affordable = objective.form == "dense" and cost.curvature < _DEAR
-    minimise = newton if chosen == "newton" or (chosen != "lbfgs" and affordable) else lbfgs
+    minimise = _minimiser(chosen, objective, cost)
     optimum, ended = best_of(
         points,
         lambda p: lbfgs(objective, p, ROUGH, max_iterations, watch),
@@ -151,6 +150,22 @@ def fit_graphs(
 
 
 SequenceObjective = ChainObjective | ShardedObjective
+
+
+def sequence_plan(
+    crf: CRF, X: Any, y: Sequence[Any] | None, prior: Prior, method: str, correction: str, form: str
+) -> tuple[ChainObjective, str, str]:
+    """What ``fit_sequences`` would minimise, how, and the correction that it would make."""
+    objective, _ = _objective(crf, X, y, None, prior, None)
+    assert isinstance(objective, ChainObjective)
+    objective = replace(objective, form=_form(form, crf.n_parameters, objective.labelled))
+    cost = _cost(objective)
+    return objective, _minimiser(method, objective, cost).__name__, _kind(correction, cost, objective)[0]
+
+
+def _minimiser(method: str, objective: SequenceObjective, cost: "_Cost") -> Callable[..., Optimum]:
+    affordable = objective.form == "dense" and cost.curvature < _DEAR
+    return newton if method == "newton" or (method != "lbfgs" and affordable) else lbfgs
 
 
 def _objective(

@@ -15,7 +15,7 @@ from bayesfield.types import FloatArray
 
 _STEP = 0.1  # of the second differences, in posterior standard deviations
 _BATCHES = 8  # of samples, whose spread is the Monte-Carlo error
-_MAX_DIRECTIONS = 400  # of second differences; beyond it, random directions stand for all
+MAX_DIRECTIONS = 400  # of second differences; beyond it, random directions stand for all
 
 Slope = Callable[[FloatArray], FloatArray | None]
 Known = Callable[[FloatArray, FloatArray], FloatArray | None]  # at λ, along directions (F, D): (F, D)
@@ -92,8 +92,8 @@ def bends(
 ) -> Bends:
     """Along the columns of P⁻ᐟ², or along random draws where they are many."""
     size = len(mode)
-    whole = isinstance(precision, DensePrecision) and size <= _MAX_DIRECTIONS
-    noise = np.eye(size) if whole else rng.standard_normal((size, _MAX_DIRECTIONS))
+    whole = isinstance(precision, DensePrecision) and size <= MAX_DIRECTIONS
+    noise = np.eye(size) if whole else rng.standard_normal((size, MAX_DIRECTIONS))
     exactly = None if known is None else known(mode, precision.draws(noise))
     if exactly is not None:
         return Bends(exactly.T, whole, 0.0)

@@ -25,7 +25,7 @@ from bayesfield.learning.spread import spread_objective
 from bayesfield.model import Parametrised, Prior, RandomField
 from bayesfield.model.partitions import CaseFiles
 from bayesfield.model.prior import as_prior
-from bayesfield.posterior.affordable import DEAR, DEAR_FIT, SAMPLED, correction_kind, exact_fit, precision_form
+from bayesfield.posterior.affordable import SAMPLED, correction_kind, picked, precision_form, search_method
 from bayesfield.posterior.check import Check, check_fit
 from bayesfield.posterior.correction import CorrectionRecord, bends, mean_shift, sampled_shift
 from bayesfield.posterior.found import (
@@ -38,7 +38,7 @@ from bayesfield.posterior.found import (
     resolved,
     warn_of,
 )
-from bayesfield.posterior.laplace import SAMPLED_NEWTON, Posterior
+from bayesfield.posterior.laplace import Posterior
 from bayesfield.posterior.methods import Learner, as_method, learn, uncorrected
 from bayesfield.posterior.modes import Starts
 from bayesfield.posterior.prior_record import PriorRecord
@@ -101,7 +101,7 @@ def fit(
     """
     known = as_prior(prior)
     settings = Settings(as_method(method), form, start, tolerance, max_iterations, watch, starts)
-    objective = _objective(field, X, known, as_engine(engine), client)
+    objective = field_objective(field, X, known, as_engine(engine), client)
     if client is not None and settings.method not in ("auto", "newton", "lbfgs"):
         raise InvalidInput(f'with a client method is "auto", "newton" or "lbfgs"; got {method!r}')
     given = None if engine is None else objective.engine
@@ -109,7 +109,8 @@ def fit(
     return fit_objective(field, objective, int(objective.weight), known, given, curved, settings, correction, rng)
 
 
-def _objective(field: RandomField, X: Any, prior: Prior, engine: Engine, client: Any) -> FieldObjective:
+def field_objective(field: RandomField, X: Any, prior: Prior, engine: Engine, client: Any) -> FieldObjective:
+    """The objective of cases, here or on a client's workers."""
     if client is not None:
         return spread_objective(field, X, prior, engine, client)
     if isinstance(X, CaseFiles):
@@ -199,7 +200,7 @@ class _Task:
         objective = replace(self.objective, engine=engine, form=self.form_for(engine))
         first = self.start if start is None else start
         curved = objective if self.curved is None else replace(objective, engine=self.curved)
-        method = _method(objective, self.method)
+        method = search_method(objective, self.method if isinstance(self.method, str) else "auto")
         starts: Starts | None = None
         if isinstance(engine, Sampled):
             optimum, matrix = self._sampled(objective, first)
@@ -271,22 +272,17 @@ def _adapted(
 def _choose(task: _Task, auto: Auto, rng: np.random.Generator) -> tuple[Found, tuple[str, ...], Check | None]:
     """By cost first; then an approximate fit is checked, and the sampled engine takes over where it fails."""
     objective = task.objective
-    picked, reason = auto.choose(objective.field.graph)
-    if isinstance(picked, Exact) and task.field.n_parameters <= SAMPLED:
-        long = exact_fit(objective, picked)
-        if long > DEAR_FIT:
-            picked, reason = replace(auto, max_entries=0).choose(objective.field.graph)
-            reason = f"{reason.partition(':')[0]}: an exact fit would take about {long:.0f} s"
-    if isinstance(picked, Exact) or not objective.weight:
-        return task.find(picked), (reason,), None
+    engine, reason = picked(objective, auto)
+    if isinstance(engine, Exact) or not objective.weight:
+        return task.find(engine), (reason,), None
     if task.field.n_parameters > SAMPLED:
         return (
-            task.find(picked),
+            task.find(engine),
             (reason, f"not checked: more than {SAMPLED:,} parameters, the most for sampling"),
             None,
         )
     seed = int(rng.integers(2**31))
-    found, check, verdict = _try(task, picked, seed)
+    found, check, verdict = _try(task, engine, seed)
     if found is not None and check is not None and check.passed:
         return found, (reason, verdict), check
     if task.curved is not None:
@@ -319,18 +315,6 @@ def _try(task: _Task, engine: Bethe | Kikuchi, seed: int) -> tuple[Found | None,
 def _check(found: Found, field: Parametrised, seed: int) -> Check:
     engine = enough_chains(Sampled(seed=seed), int(found.objective.weight))
     return check_fit(found.objective, field.parameter_names, found.optimum.parameters, found.precision.sd, engine)
-
-
-def _method(objective: FieldObjective, method: str | Learner) -> str:
-    """Newton, unless one covariance (F directions through all tables) takes some ten seconds or more."""
-    if isinstance(objective.engine, Sampled):
-        return SAMPLED_NEWTON
-    if isinstance(method, str) and method != "auto":
-        return method
-    if objective.form == "sparse":
-        return "newton"
-    work = sum(objective.engine.preview(graph).entries for graph in objective.graphs) * len(objective.statistic)
-    return "lbfgs" if work > DEAR else "newton"
 
 
 def _corrected(found: Found, kind: str, reason: str, rng: np.random.Generator) -> Corrected:

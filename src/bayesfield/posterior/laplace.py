@@ -13,6 +13,7 @@ from bayesfield.inference import Engine, Sampled, as_engine
 from bayesfield.learning import FieldObjective, Iteration, Objective, enough_chains
 from bayesfield.learning.precision import DensePrecision, Precision
 from bayesfield.model import Parametrised, Prior, RandomField
+from bayesfield.posterior.affordable import SAMPLED_NEWTON
 from bayesfield.posterior.check import Check, check_fit
 from bayesfield.posterior.correction import CorrectionRecord
 from bayesfield.posterior.edges import (
@@ -33,7 +34,6 @@ from bayesfield.posterior.skewness import lean, log_density, probability_below
 from bayesfield.response.base import require_dense
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Status
 
-SAMPLED_NEWTON = "sampled newton"
 _FORMS = {  # what a form leaves out, where it leaves anything out
     "block": "block: widths of each input's weights given all others; too narrow where inputs go together",
     "matrix-free": "matrix-free: widths are probed, with an error (posterior.form.sd_error)",

@@ -88,6 +88,13 @@ def variational(
     return m, P, correction_record("variational", mode, precision, m, P, step, error, settled, failed)
 
 
+def draws_and_bends(size: int, dense: bool) -> tuple[int, int]:
+    """How many inferences and how many curvatures a step takes."""
+    count = min(size, _MAX_DIRECTIONS if dense else _FEW_DIRECTIONS)
+    frames = -(-_MIN_DIRECTIONS // max(count, 1)) if dense else 1
+    return 4 * count * frames, 2 * ((FEW if size > MANY else _CURVED) if dense else _HELD)
+
+
 def _length(step: FloatArray, many: bool) -> float:
     """The largest entry; of many the root mean square, for the largest of thousands says little."""
     return float(np.sqrt(np.mean(step**2)) if many else np.abs(step).max(initial=0.0))
