@@ -36,7 +36,7 @@ from bayesfield.posterior.fitting import Correction, Form, field_objective
 from bayesfield.posterior.skewness import MOST
 from bayesfield.posterior.starts import begin
 from bayesfield.response import NotSparse
-from bayesfield.types import Cost, FloatArray, InvalidInput
+from bayesfield.types import Cost, FloatArray, IndefiniteCurvature, InvalidInput
 
 _NEWTON = 5  # steps of a search with curvature, the last of which only sees that it has arrived
 _LBFGS, _PRODUCTS = 100, 30  # inferences of one without, and products with the curvature that end it
@@ -182,16 +182,20 @@ def _tried(plan: _Plan) -> _Trial:
     return _Trial(once, bent, _second_derivative(plan, precision, once))
 
 
-def _with_widths(objective: Objective, point: Point) -> Precision:
-    found = objective.posterior_precision(point)
-    _ = found.sd
+def _with_widths(objective: Objective, point: Point) -> Precision | None:
+    """None where it is not positive definite, as it need not be away from the mode."""
+    try:
+        found = objective.posterior_precision(point)
+        _ = found.sd
+    except IndefiniteCurvature:
+        return None
     return found
 
 
-def _second_derivative(plan: _Plan, precision: Precision, once: float) -> float:
+def _second_derivative(plan: _Plan, precision: Precision | None, once: float) -> float:
     """Seconds for each direction: analytic where the response knows it, else two inferences; and to draw it."""
-    if plan.kind != "mean":
-        return 0.0
+    if plan.kind != "mean" or precision is None:
+        return 2.0 * once
     count = min(_COLUMNS, plan.size)
     noise = np.random.default_rng(0).standard_normal((plan.size, count))
     drawing, along = _timed(lambda: precision.draws(noise))
@@ -212,7 +216,7 @@ def _search(plan: _Plan, trial: _Trial) -> float:
 
 def _timed_bent(objective: Objective, here: FloatArray) -> float:
     point = objective.at(here)
-    return _timed(lambda: objective.posterior_precision(point))[0]
+    return _timed(lambda: _with_widths(objective, point))[0]
 
 
 def _corrected(plan: _Plan, trial: _Trial) -> float:
@@ -220,7 +224,7 @@ def _corrected(plan: _Plan, trial: _Trial) -> float:
     if plan.kind == "none" or not plan.size:
         return 0.0
     size, dense = plan.size, plan.objective.form == "dense"
-    each = max(trial.along, 2.0 * trial.once + _OWN) if plan.kind == "variational" else trial.along + _OWN
+    each = trial.along + _OWN
     skewness = size * each if size <= MOST else 0.0
     if plan.method == SAMPLED_NEWTON:
         return _REFINED * 3.0 * (trial.once + trial.bent) if plan.kind == "variational" else trial.bent
