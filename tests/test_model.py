@@ -119,3 +119,30 @@ def test_priors():
     matrix = np.diag(variances) + 0.1
     np.testing.assert_allclose(bf.Normal(covariance=matrix).precision(field) @ matrix, np.eye(8), atol=1e-12)
     np.testing.assert_array_equal(bf.Normal(variance=1, mean=0.5).location(field), [0.5] * 8)
+
+
+def test_potts_with_states_of_their_own():
+    field = bf.potts(
+        3, [(0, 1), (1, 2)], [["a", "b"], [0, 1, 2], ["x", "y", "z"]], interaction="table", names=list("ABC")
+    )
+    assert field.parameter_names[:6] == ["A=b", "B=1", "B=2", "C=y", "C=z", "A=b,B=1"]
+    assert field.n_parameters == 5 + 2 + 4
+    same = bf.RandomField(
+        {"A": ["a", "b"], "B": [0, 1, 2], "C": ["x", "y", "z"]},
+        [bf.Factor(f.variables, f.features) for f in field.factors],
+    )
+    parameters = np.random.default_rng(0).normal(size=field.n_parameters)
+    assert bf.infer(field, parameters, bf.Enumeration()).log_z == pytest.approx(
+        bf.infer(same, parameters, bf.Enumeration()).log_z, abs=1e-12
+    )
+    with pytest.raises(bf.InvalidInput, match='need interaction="table"'):
+        bf.potts(2, [(0, 1)], [["a", "b"], [0, 1, 2]])
+
+
+def test_relabelled_states():
+    field = bf.pairwise(2, [(0, 1)], (-1, 1)).relabelled([["no", "yes"], [0, 1]])
+    plain = bf.pairwise(2, [(0, 1)], (-1, 1))
+    assert field.states == [("no", "yes"), (0, 1)]
+    assert bf.infer(field, [0.1, 0.2, 0.5]).log_z == bf.infer(plain, [0.1, 0.2, 0.5]).log_z
+    with pytest.raises(bf.InvalidInput, match="has 2 states; got 3"):
+        plain.relabelled([[0, 1, 2], [0, 1]])

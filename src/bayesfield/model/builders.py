@@ -1,15 +1,16 @@
 """Fields people fit most: pairwise on any graph, lattices, chains, Potts."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Literal, overload
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
-from bayesfield.model.field import FactorBlock, RandomField, as_states, positions
+from bayesfield.model.field import FactorBlock, RandomField, States, as_states, positions
 from bayesfield.model.states import state_values
 from bayesfield.types import FloatArray, IntArray, InvalidInput
 
 Edges = Iterable[tuple[int, int]] | IntArray
+Kind = TypeVar("Kind", bound=Hashable)
 
 
 def pairwise(
@@ -56,7 +57,7 @@ def chain(n: int, states: int | Sequence[Hashable] = (-1, 1), *, tied: bool = Fa
 def potts(
     n: int,
     edges: Edges,
-    states: int | Sequence[Hashable] = 3,
+    states: int | Sequence[Hashable] | Sequence[Sequence[Hashable]] = 3,
     *,
     names: Sequence[str] | None = None,
     interaction: Literal["equal", "table"] = "equal",
@@ -66,22 +67,69 @@ def potts(
 
     interaction="equal": one feature, 1 when both ends are in the same state;
     interaction="table": an indicator of each pair of states, none the first: (K−1)² parameters an edge.
+
+    states: labels, the same for all variables, or a list of labels for each; lists that differ need "table".
     """
-    labels = as_states(states, "the field")
+    if interaction not in ("equal", "table"):
+        raise InvalidInput(f'interaction is "equal" or "table"; got {interaction!r}')
+    each = states_of_each(n, states)
+    if len(set(each)) > 1:
+        if interaction == "equal" or tied:
+            raise InvalidInput('variables whose states differ need interaction="table", and tied=False')
+        return _mixed_potts(each, edge_array(n, edges), variable_names(names, n))
+    labels = each[0] if each else as_states(states, "the field")
     k = len(labels)
     nodes = np.eye(k)[1:]
     node_marks = tuple(f"={s}" for s in labels[1:])
     if interaction == "equal":
         couplings = np.eye(k)[None]
         edge_marks: tuple[str, ...] = ("==",)
-    elif interaction == "table":
+    else:
         couplings = np.einsum("ac,bd->abcd", nodes, nodes).reshape(-1, k, k)
         edge_marks = tuple(f"={s}&={t}" for s in labels[1:] for t in labels[1:])
-    else:
-        raise InvalidInput(f'interaction is "equal" or "table"; got {interaction!r}')
     return _two_blocks(
         labels, edge_array(n, edges), variable_names(names, n), tied, nodes, couplings, node_marks, edge_marks
     )
+
+
+def _mixed_potts(each: Sequence[States], pairs: IntArray, names: Sequence[str]) -> RandomField:
+    """Indicators of states and of pairs of states, where variables have lists of their own."""
+    sizes = np.array([len(s) - 1 for s in each], dtype=np.int64)
+    many = sizes[pairs[:, 0]] * sizes[pairs[:, 1]]
+    first = np.concatenate([[0], np.cumsum(np.concatenate([sizes, many]))])
+    blocks = []
+    for count, members in grouped(sizes.tolist()).items():
+        parameters = first[members][:, None] + np.arange(count, dtype=np.int64)
+        blocks.append(FactorBlock(members[:, None], np.eye(count + 1)[1:], parameters, None, (0,)))
+    for (a, b), members in grouped([(int(sizes[i]), int(sizes[j])) for i, j in pairs]).items():
+        tables = np.einsum("ac,bd->abcd", np.eye(a + 1)[1:], np.eye(b + 1)[1:]).reshape(a * b, a + 1, b + 1)
+        parameters = first[len(each) + members][:, None] + np.arange(a * b, dtype=np.int64)
+        blocks.append(FactorBlock(pairs[members], tables, parameters, None, (0, 1)))
+    nodes = [f"{name}={s}" for name, states in zip(names, each, strict=True) for s in states[1:]]
+    edges = [f"{names[i]}={s},{names[j]}={t}" for i, j in pairs for s in each[i][1:] for t in each[j][1:]]
+    groups = ["nodes"] * len(nodes) + ["edges"] * len(edges)
+    return RandomField.from_blocks(each, blocks, names, nodes + edges, groups)
+
+
+def states_of_each(n: int, states: Any) -> list[States]:
+    """A list of states for each variable; labels that are no lists are those of all."""
+    count = isinstance(states, int | np.integer)
+    if not count and not isinstance(states, Sequence | np.ndarray):
+        raise InvalidInput(f"states are labels in order, or a list of labels for each item; got {states!r}")
+    lists = [] if count else [s for s in states if isinstance(s, list | tuple | range | np.ndarray)]
+    if not lists or len(lists) < len(states):
+        return [as_states(states, "the field")] * n
+    if len(states) != n:
+        raise InvalidInput(f"states needs one list for each of the {n} items, or one for all; got {len(states)} lists")
+    return [as_states(s.tolist() if isinstance(s, np.ndarray) else s, f"item {i}") for i, s in enumerate(states)]
+
+
+def grouped(kinds: Sequence[Kind]) -> dict[Kind, IntArray]:
+    """Where each kind stands, in the order of first appearance."""
+    found: dict[Kind, list[int]] = {}
+    for i, kind in enumerate(kinds):
+        found.setdefault(kind, []).append(i)
+    return {kind: np.array(where, dtype=np.int64) for kind, where in found.items()}
 
 
 def grid_edges(rows: int, columns: int) -> IntArray:

@@ -137,6 +137,16 @@ class RandomField:
         self.hidden = ()
         return self
 
+    def relabelled(self, states: Sequence[Sequence[Hashable]]) -> "RandomField":
+        """The same field with other names for the states, a list for each variable; tables stay as they are."""
+        own = [as_states(given, f"variable {name!r}") for name, given in zip(self.names, states, strict=True)]
+        for name, old, new in zip(self.names, self.states, own, strict=True):
+            if len(old) != len(new):
+                raise InvalidInput(f"variable {name!r} has {len(old)} states; got {len(new)} names: {new}")
+        result = copy.copy(self)
+        result._states = own
+        return result
+
     def with_hidden(self, variables: Iterable[str | int]) -> "RandomField":
         """The same field, with these variables (names or numbers) hidden in all cases."""
         numbers = sorted({self.number(v) for v in variables})

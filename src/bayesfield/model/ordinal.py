@@ -6,17 +6,16 @@ in the score (Blume and Capel): μ_i(x) = α_i x + β_i (x − reference)².
 
 from collections.abc import Hashable, Sequence
 from numbers import Real
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from bayesfield.model.builders import Edges, edge_array, variable_names
-from bayesfield.model.field import FactorBlock, RandomField, States, as_states
+from bayesfield.model.builders import Edges, edge_array, grouped, states_of_each, variable_names
+from bayesfield.model.field import FactorBlock, RandomField, States
 from bayesfield.model.states import state_values
 from bayesfield.types import FloatArray, IntArray, InvalidInput
 
 _TIMES = {"product": 1.0, "association": 2.0}
-Kind = TypeVar("Kind", bound=Hashable)
 
 
 def ordinal(
@@ -79,7 +78,7 @@ class _Item(NamedTuple):
 def _node_blocks(items: Sequence[_Item], first: IntArray) -> list[FactorBlock]:
     """Unary factors, one block for each kind of item. first: number of each item's first parameter, (n,)."""
     blocks = []
-    for item, members in _grouped(items).items():
+    for item, members in grouped(items).items():
         tables = item.tables()
         parameters = first[members][:, None] + np.arange(len(tables), dtype=np.int64)
         blocks.append(FactorBlock(members[:, None], tables, parameters, None, (0,)))
@@ -89,18 +88,10 @@ def _node_blocks(items: Sequence[_Item], first: IntArray) -> list[FactorBlock]:
 def _edge_blocks(items: Sequence[_Item], pairs: IntArray, slope: IntArray, times: float) -> list[FactorBlock]:
     """Pair factors, one block for each pair of lists of states. slope: number of each pair's parameter, (E,)."""
     blocks = []
-    for (a, b), members in _grouped([(items[i].states, items[j].states) for i, j in pairs]).items():
+    for (a, b), members in grouped([(items[i].states, items[j].states) for i, j in pairs]).items():
         table = times * np.multiply.outer(state_values(a), state_values(b))
         blocks.append(FactorBlock(pairs[members], table[None], slope[members][:, None], None, (0, 1)))
     return blocks
-
-
-def _grouped(kinds: Sequence[Kind]) -> dict[Kind, IntArray]:
-    """Where each kind stands, in the order of first appearance."""
-    found: dict[Kind, list[int]] = {}
-    for i, kind in enumerate(kinds):
-        found.setdefault(kind, []).append(i)
-    return {kind: np.array(where, dtype=np.int64) for kind, where in found.items()}
 
 
 # --- what the user gave ---------------------------------------------------------------------------------------------
@@ -112,20 +103,7 @@ def _items(names: Sequence[str], states: Any, blume_capel: Any) -> list[_Item]:
     references = list(blume_capel) if several else [blume_capel] * n
     if len(references) != n:
         raise InvalidInput(f"blume_capel needs one reference, or one for each of the {n} items; got {len(references)}")
-    return [_item(*given) for given in zip(names, _states_of_each(n, states), references, strict=True)]
-
-
-def _states_of_each(n: int, states: Any) -> list[States]:
-    """A list of states for each item; labels that are no lists are those of all items."""
-    count = isinstance(states, int | np.integer)
-    if not count and not isinstance(states, Sequence | np.ndarray):
-        raise InvalidInput(f"states are labels in order, or a list of labels for each item; got {states!r}")
-    lists = [] if count else [s for s in states if isinstance(s, list | tuple | range | np.ndarray)]
-    if not lists or len(lists) < len(states):
-        return [as_states(states, "the field")] * n
-    if len(states) != n:
-        raise InvalidInput(f"states needs one list for each of the {n} items, or one for all; got {len(states)} lists")
-    return [as_states(s.tolist() if isinstance(s, np.ndarray) else s, f"item {i}") for i, s in enumerate(states)]
+    return [_item(*given) for given in zip(names, states_of_each(n, states), references, strict=True)]
 
 
 def _item(name: str, states: States, reference: Any) -> _Item:
