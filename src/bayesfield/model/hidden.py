@@ -13,21 +13,33 @@ from bayesfield.model.field import FactorBlock, RandomField, as_states
 from bayesfield.types import FloatArray, IntArray, InvalidInput
 
 
-def restricted_boltzmann(visible: int, hidden: int, states: int | Sequence[Hashable] = (0, 1)) -> RandomField:
-    """A restricted Boltzmann machine: hidden variables h0, h1, …, each joined to every visible one v0, v1, …"""
+def restricted_boltzmann(
+    visible: int, hidden: int, states: int | Sequence[Hashable] = (0, 1), *, names: Sequence[str] | None = None
+) -> RandomField:
+    """A restricted Boltzmann machine: hidden variables h0, h1, …, each joined to every visible one.
+
+    names: of the visible ones, by default v0, v1, ….
+    """
     edges = [(i, visible + j) for i in range(_count(visible, "visible")) for j in range(_count(hidden, "hidden"))]
-    return _machine(visible, hidden, edges, states)
+    return _machine(visible, hidden, edges, states, names)
 
 
 def boltzmann(
-    visible: int, hidden: int, states: int | Sequence[Hashable] = (0, 1), *, edges: Edges | None = None
+    visible: int,
+    hidden: int,
+    states: int | Sequence[Hashable] = (0, 1),
+    *,
+    edges: Edges | None = None,
+    names: Sequence[str] | None = None,
 ) -> RandomField:
     """A Boltzmann machine with hidden variables: by default all pairs are joined.
 
-    edges: instead, between numbers of variables; the hidden ones come after the visible ones.
+    edges: instead, between numbers of variables; the hidden ones come after the visible ones. names: of the visible
+    ones, by default v0, v1, ….
     """
     n = _count(visible, "visible") + _count(hidden, "hidden")
-    return _machine(visible, hidden, [(i, j) for j in range(n) for i in range(j)] if edges is None else edges, states)
+    joined = [(i, j) for j in range(n) for i in range(j)] if edges is None else edges
+    return _machine(visible, hidden, joined, states, names)
 
 
 def hidden_potts(
@@ -88,9 +100,13 @@ def mixture(
     )
 
 
-def _machine(visible: int, hidden: int, edges: Edges, states: int | Sequence[Hashable]) -> RandomField:
-    names = [f"v{i}" for i in range(visible)] + [f"h{j}" for j in range(hidden)]
-    field = pairwise(visible + hidden, edges, states, names=names)
+def _machine(
+    visible: int, hidden: int, edges: Edges, states: int | Sequence[Hashable], names: Sequence[str] | None
+) -> RandomField:
+    seen = [f"v{i}" for i in range(visible)] if names is None else list(names)
+    if len(seen) != visible:
+        raise InvalidInput(f"names needs one name for each of the {visible} visible variables; got {len(seen)}")
+    field = pairwise(visible + hidden, edges, states, names=[*seen, *(f"h{j}" for j in range(hidden))])
     return field.with_hidden(range(visible, visible + hidden))
 
 

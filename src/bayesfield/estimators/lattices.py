@@ -1,0 +1,90 @@
+"""Images and spatial grids: sites in rows and columns, each joined to its neighbours."""
+
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from bayesfield.estimators.columns import Columns
+from bayesfield.estimators.fields import FieldEstimator
+from bayesfield.estimators.networks import binarized
+from bayesfield.inference import Engine
+from bayesfield.model import Prior, RandomField, grid, grid_edges, potts
+from bayesfield.posterior.fitting import Correction
+from bayesfield.types import InvalidInput
+
+
+class LatticeField(FieldEstimator):
+    """A field of images (N, rows, columns), or of their pixels in row order, (N, rows · columns), with ``shape``.
+
+    shape: rows and columns; by default those of the images, and for a table of two dimensions one row. tied: one
+    parameter for all sites and one coupling for all neighbours, so that a single image, X[None], teaches something;
+    else each its own. kind: "ising" for two states, coded −1 and +1; "potts" for any, with a coupling that counts when
+    neighbours are alike; "auto" by the number of states. binarize: a threshold above which a value is 1.
+    The rest as in ``FieldEstimator``.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int] | None = None,
+        *,
+        tied: bool = True,
+        kind: Literal["auto", "ising", "potts"] = "auto",
+        binarize: float | None = None,
+        prior: Prior | float | str = 1.0,
+        engine: Engine | str | None = "auto",
+        method: str = "auto",
+        correction: Correction = "auto",
+        draws: int = 100,
+        random_state: int | None = 0,
+    ) -> None:
+        super().__init__(
+            prior=prior, engine=engine, method=method, correction=correction, draws=draws, random_state=random_state
+        )
+        self.shape = shape
+        self.tied = tied
+        self.kind = kind
+        self.binarize = binarize
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """The posterior of the parameters, given images. y: not used."""
+        given = np.shape(X)
+        self._images = len(given) == 3
+        if self._images and self.shape is not None and given[1:] != tuple(self.shape):
+            raise InvalidInput(f"shape is {tuple(self.shape)}, and the images have {given[1:]}")
+        self._sides = given[1:] if self._images else self.shape
+        return super().fit(X)
+
+    def _table(self, X: Any, reset: bool = False) -> Any:
+        if np.ndim(X) == 3:
+            X = np.reshape(np.asarray(X), (len(X), -1))
+        return super()._table(X, reset)
+
+    def _read(self, table: Any) -> Any:
+        return table if self.binarize is None else binarized(table, self.binarize)
+
+    def _model(self, columns: Columns) -> RandomField:
+        rows, across = self._sides or (1, len(columns.names))
+        if rows * across != len(columns.names):
+            raise InvalidInput(f"shape {rows} × {across} has {rows * across} sites; X has {len(columns.names)} columns")
+        states = _union(columns) if self.binarize is None else (0, 1)
+        kind = self.kind
+        if kind == "auto":
+            kind = "ising" if len(states) <= 2 else "potts"
+        if kind == "ising":
+            if len(states) != 2:
+                raise InvalidInput(f"an Ising lattice has two states; these images have {len(states)}: {states[:6]}")
+            return grid(rows, across, (-1, 1), tied=self.tied).relabelled([states] * (rows * across))
+        if kind != "potts":
+            raise InvalidInput(f'kind is "auto", "ising" or "potts"; got {self.kind!r}')
+        names = grid(rows, across).names
+        return potts(rows * across, grid_edges(rows, across), states, names=names, tied=self.tied)
+
+    def _back(self, values: Any, index: Any = None) -> Any:
+        if self._images:
+            return np.reshape(values, (len(values), *(self._sides or ())))
+        return super()._back(values, index)
+
+
+def _union(columns: Columns) -> tuple[Any, ...]:
+    """All states that occur anywhere, in order."""
+    return tuple(sorted({s for states in columns.states for s in states}))

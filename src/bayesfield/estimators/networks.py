@@ -1,0 +1,171 @@
+"""Networks of items: every pair of columns, or those that are named, with a coupling of their own."""
+
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from sklearn.utils.validation import check_is_fitted
+
+from bayesfield.estimators.columns import Columns, named_edges, shown, two_states
+from bayesfield.estimators.fields import FieldEstimator
+from bayesfield.inference import Engine
+from bayesfield.model import Prior, RandomField, ordinal, pairwise, potts
+from bayesfield.posterior.fitting import Correction
+from bayesfield.types import InvalidInput
+
+
+class Network(FieldEstimator):
+    """A field with a coupling, or a table of them, for each edge."""
+
+    @property
+    def edges_(self) -> pd.DataFrame:
+        """A row for each edge: is it there? ``posterior.edges()``, with the ends' names."""
+        check_is_fitted(self, "posterior_")
+        return self.posterior_.edges()
+
+    @property
+    def couplings_(self) -> pd.DataFrame:
+        """Posterior means of the couplings, (n, n), zero where there is no edge."""
+        return self._matrix("mean")
+
+    @property
+    def couplings_sd_(self) -> pd.DataFrame:
+        """Their posterior standard deviations."""
+        return self._matrix("sd")
+
+    def _matrix(self, which: str) -> pd.DataFrame:
+        table, names = self.edges_, self._columns.names
+        if which not in table:
+            raise InvalidInput("an edge of this model has several parameters; see summary()")
+        result = pd.DataFrame(np.zeros((len(names), len(names))), index=names, columns=names)
+        for row in table.itertuples():
+            result.loc[row.first, row.second] = result.loc[row.second, row.first] = getattr(row, which)
+        return result
+
+
+class IsingNetwork(Network):
+    """A network of binary items: p(x) ∝ exp(Σ_i τ_i s_i + Σ_{i<j} σ_ij s_i s_j).
+
+    edges: pairs of columns, by name or number, or a networkx graph; by default all. coding: what s is, "binary" for 0
+    and 1 (as IsingFit and bgms have it), "spin" for −1 and +1; of a column's two states the first, in order, is the
+    lower one. binarize: a threshold above which a value is 1, for columns that are not binary yet.
+    The rest as in ``FieldEstimator``.
+    """
+
+    def __init__(
+        self,
+        edges: Any = None,
+        *,
+        coding: Literal["binary", "spin"] = "binary",
+        binarize: float | None = None,
+        prior: Prior | float | str = 1.0,
+        engine: Engine | str | None = "auto",
+        method: str = "auto",
+        correction: Correction = "auto",
+        draws: int = 100,
+        random_state: int | None = 0,
+    ) -> None:
+        super().__init__(
+            prior=prior, engine=engine, method=method, correction=correction, draws=draws, random_state=random_state
+        )
+        self.edges = edges
+        self.coding = coding
+        self.binarize = binarize
+
+    def _model(self, columns: Columns) -> RandomField:
+        if self.coding not in ("binary", "spin"):
+            raise InvalidInput(f'coding is "binary" (0, 1) or "spin" (−1, +1); got {self.coding!r}')
+        states = two_states(columns) if self.binarize is None else [(0, 1)] * len(columns.names)
+        scores = (0, 1) if self.coding == "binary" else (-1, 1)
+        joined = named_edges(self.edges, columns.names)
+        return pairwise(len(states), joined, scores, names=columns.names).relabelled(states)
+
+    def _read(self, table: Any) -> Any:
+        return table if self.binarize is None else binarized(table, self.binarize)
+
+
+class PottsNetwork(Network):
+    """A network of unordered states: an indicator of each state of an item, and for every edge a coupling.
+
+    interaction: "equal", one coupling that counts when both ends are in the same state, for items that share their
+    states; "table", one for each pair of states (none the first), for any; "auto" takes "equal" where that is possible.
+    edges: as in ``IsingNetwork``. The rest as in ``FieldEstimator``.
+    """
+
+    def __init__(
+        self,
+        edges: Any = None,
+        *,
+        interaction: Literal["auto", "equal", "table"] = "auto",
+        prior: Prior | float | str = 1.0,
+        engine: Engine | str | None = "auto",
+        method: str = "auto",
+        correction: Correction = "auto",
+        draws: int = 100,
+        random_state: int | None = 0,
+    ) -> None:
+        super().__init__(
+            prior=prior, engine=engine, method=method, correction=correction, draws=draws, random_state=random_state
+        )
+        self.edges = edges
+        self.interaction = interaction
+
+    def _model(self, columns: Columns) -> RandomField:
+        joined = named_edges(self.edges, columns.names)
+        kind = self.interaction
+        if kind == "auto":
+            kind = "equal" if len(set(columns.states)) == 1 else "table"
+        return potts(len(columns.names), joined, columns.states, names=columns.names, interaction=kind)
+
+
+class OrdinalNetwork(Network):
+    """A network of ordered states (answers on a scale): thresholds of each item, and one slope for every edge.
+
+    The scores of states are their own values where these are numbers, else 0, 1, … in order (of a category's list).
+    blume_capel: a reference score, for items whose middle is where people start from. interaction: "product" is
+    x_i·x_j; "association" is 2·x_i·x_j, the scale of bgms. edges: as in ``IsingNetwork``. The rest as in
+    ``FieldEstimator``.
+    """
+
+    def __init__(
+        self,
+        edges: Any = None,
+        *,
+        blume_capel: float | None = None,
+        interaction: Literal["product", "association"] = "product",
+        prior: Prior | float | str = 1.0,
+        engine: Engine | str | None = "auto",
+        method: str = "auto",
+        correction: Correction = "auto",
+        draws: int = 100,
+        random_state: int | None = 0,
+    ) -> None:
+        super().__init__(
+            prior=prior, engine=engine, method=method, correction=correction, draws=draws, random_state=random_state
+        )
+        self.edges = edges
+        self.blume_capel = blume_capel
+        self.interaction = interaction
+
+    def _model(self, columns: Columns) -> RandomField:
+        joined = named_edges(self.edges, columns.names)
+        return ordinal(
+            len(columns.names),
+            joined,
+            shown(columns).states,
+            names=columns.names,
+            blume_capel=self.blume_capel,
+            interaction=self.interaction,
+        )
+
+
+def binarized(table: Any, threshold: float) -> Any:
+    """1 above the threshold, 0 up to it, missing where missing."""
+    try:
+        values = np.asarray(table, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput("binarize= needs columns of numbers") from None
+    cut = np.where(np.isnan(values), np.nan, values > threshold)
+    if isinstance(table, pd.DataFrame):
+        return pd.DataFrame(cut, index=table.index, columns=table.columns)
+    return cut

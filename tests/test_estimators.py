@@ -1,0 +1,236 @@
+"""Estimators of fields: scikit-learn's contract, tables in and out, and answers against enumeration."""
+
+import itertools
+import pickle
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_estimator
+
+import bayesfield as bf
+
+QUICK = {"engine": "bethe", "correction": "none", "draws": 5}
+CHECKED = {  # scikit-learn's tables have up to ten states a column: those for two states are given a threshold
+    "IsingNetwork": bf.IsingNetwork(binarize=2.0, **QUICK),
+    "PottsNetwork": bf.PottsNetwork(**QUICK),
+    "OrdinalNetwork": bf.OrdinalNetwork(**QUICK),
+    "LatticeField": bf.LatticeField(**QUICK),
+    "RBM": bf.RBM(1, binarize=2.0, **QUICK),
+    "BoltzmannMachine": bf.BoltzmannMachine(1, binarize=2.0, **QUICK),
+}
+SKIPPED = {"check_array_api_input": "our arrays are NumPy's"}
+
+
+@pytest.mark.filterwarnings("ignore::bayesfield.FitWarning")
+@pytest.mark.parametrize("name", CHECKED)
+def test_contract_of_scikit_learn(name):
+    found = check_estimator(CHECKED[name], on_fail=None, on_skip=None)
+    assert {r["check_name"]: str(r["exception"]) for r in found if r["status"] == "failed"} == {}
+    assert {r["check_name"] for r in found if r["status"] == "skipped"} <= set(SKIPPED)
+    assert len(found) > 35
+
+
+@pytest.mark.parametrize("kind", [bf.BayesianCRF, bf.GraphCRF])
+def test_conditional_fields_take_structures(kind):
+    """scikit-learn's checks give tables; a list of sequences or graphs is none, and the tags say so."""
+    with pytest.warns(Warning, match="Can't test estimator"):
+        found = check_estimator(kind(), on_fail=None, on_skip=None)
+    assert {r["check_name"]: str(r["exception"]) for r in found if r["status"] == "failed"} == {}
+    assert clone(kind(variance=0.5)).get_params()["variance"] == 0.5
+
+
+def frame(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    mood = rng.choice(["low", "high"], n)
+    sleep = np.where(rng.random(n) < 0.8, np.where(mood == "low", "bad", "good"), rng.choice(["bad", "good"], n))
+    energy = np.where(rng.random(n) < 0.7, (sleep == "good").astype(int), rng.integers(2, size=n))
+    table = pd.DataFrame({"mood": mood, "sleep": sleep, "energy": energy}, index=np.arange(n) + 100)
+    return table.assign(mood=pd.Categorical(mood, ["low", "high"]), sleep=pd.Categorical(sleep, ["bad", "good"]))
+
+
+def brute(field, parameters):
+    """All joint states, and their log probabilities at each of the parameters, (S, states)."""
+    states = list(itertools.product(*field.states))
+    grid = np.array(list(itertools.product(*(range(len(s)) for s in field.states))))
+    energy = np.array([[_energy(field, row, here) for row in grid] for here in parameters])
+    return states, grid, energy - np.logaddexp.reduce(energy, axis=1)[:, None]
+
+
+def _energy(field, row, here):
+    position = {name: k for k, name in enumerate(field.parameter_names)}
+    number = {name: k for k, name in enumerate(field.names)}
+    total = 0.0
+    for factor in field.factors:
+        at = tuple(row[number[v]] for v in factor.variables)
+        total += sum(here[position[name]] * np.asarray(table)[at] for name, table in factor.features.items())
+    return total
+
+
+def test_frames_go_in_and_come_out():
+    table = frame()
+    network = bf.IsingNetwork().fit(table)
+    assert list(network.feature_names_in_) == ["mood", "sleep", "energy"]
+    assert network.field_.states == [("low", "high"), ("bad", "good"), (0, 1)]
+    assert network.couplings_.loc["mood", "sleep"] > 1.0
+    assert network.couplings_.equals(network.couplings_.T)
+    assert (network.couplings_sd_.to_numpy()[~np.eye(3, dtype=bool)] > 0).all()
+    assert set(network.edges_["at_10"]) <= {"included", "inconclusive", "excluded"}
+    drawn = network.sample(50, 1)
+    assert drawn.dtypes.equals(table.dtypes)
+    assert list(drawn["mood"].cat.categories) == ["low", "high"]
+    holed = table.copy()
+    holed.loc[110:120, "sleep"] = None
+    filled = network.impute(holed)
+    assert filled.dtypes.equals(table.dtypes)
+    assert filled.index.equals(table.index)
+    assert filled.drop(index=range(110, 121)).equals(table.drop(index=range(110, 121)))
+    assert (filled.loc[110:120, "sleep"] == table.loc[110:120, "sleep"]).mean() > 0.6
+    assert network.predict(table, "energy").shape == (300,)
+
+
+def test_states_that_do_not_occur_are_kept():
+    table = pd.DataFrame({"a": pd.Categorical([1, 2, 1, 2], [1, 2, 3]), "b": pd.Categorical([3, 1, 1, 2], [1, 2, 3])})
+    network = bf.PottsNetwork(correction="none").fit(table)
+    assert network.field_.states == [(1, 2, 3)] * 2
+    assert network.predict_proba(table, "a").shape == (4, 3)
+    mixed = bf.PottsNetwork(correction="none").fit(table.assign(c=["x", "y", "x", "y"]))
+    assert "a=2,c=y" in mixed.field_.parameter_names
+
+
+@pytest.mark.parametrize("make", [bf.IsingNetwork, bf.PottsNetwork, bf.OrdinalNetwork], ids=lambda m: m.__name__)
+def test_answers_are_those_of_enumeration(make):
+    table = frame(40)
+    table = table if make is not bf.PottsNetwork else table.assign(energy=[0, 1, 2, 0] * 10)
+    network = make(draws=20, random_state=3).fit(table)
+    points = network.posterior_.sample(20, 3)
+    states, grid, log_p = brute(network.field_, points)
+    row = {state: k for k, state in enumerate(states)}
+    cases = [row[tuple(case)] for case in table.itertuples(index=False)]
+    wanted = np.logaddexp.reduce(log_p[:, cases], axis=0) - np.log(20)
+    np.testing.assert_allclose(network.score_samples(table), wanted, atol=1e-9)
+    assert network.score(table) == pytest.approx(wanted.mean(), abs=1e-9)
+    for j, name in enumerate(table.columns):
+        K = len(network.field_.states[j])
+        given = np.zeros((len(table), K))
+        for n, case in enumerate(cases):
+            same = [
+                next(k for k in range(len(grid)) if grid[k, j] == s and (np.delete(grid[k] == grid[case], j)).all())
+                for s in range(K)
+            ]
+            p = np.exp(log_p[:, same])
+            given[n] = (p / p.sum(axis=1, keepdims=True)).mean(axis=0)
+        np.testing.assert_allclose(network.predict_proba(table, name), given, atol=1e-9)
+    assert network.predict_proba(table).shape == (40, sum(len(s) for s in network.field_.states))
+
+
+def test_samples_have_the_predictive_distribution():
+    """40,000 cases; every joint state's share within 5 standard errors of its probability: false alarm 5e-6."""
+    network = bf.IsingNetwork(draws=400).fit(frame())
+    drawn = network.sample(40_000, 5)
+    _, _, log_p = brute(network.field_, network.posterior_.sample(4000, 9))
+    wanted = np.exp(log_p).mean(axis=0)
+    codes = network.field_.encode(drawn.to_numpy(dtype=object)) @ [4, 2, 1]
+    share = np.bincount(codes, minlength=8) / 40_000
+    spread = np.exp(log_p).std(axis=0)  # 400 draws of the parameters stand behind the cases
+    assert (np.abs(share - wanted) < 5 * np.sqrt(wanted * (1 - wanted) / 40_000 + spread**2 / 400)).all()
+
+
+def test_edges_by_name_number_or_graph():
+    table = frame()
+    by_name = bf.IsingNetwork([("mood", "sleep")]).fit(table)
+    by_number = bf.IsingNetwork([(0, 1)]).fit(table)
+    graph = nx.Graph([("sleep", "mood")])
+    assert by_name.field_.edges == by_number.field_.edges == bf.IsingNetwork(graph).fit(table).field_.edges == [(0, 1)]
+    with pytest.raises(bf.InvalidInput, match="by name or number; got \\('mood', 'food'\\)"):
+        bf.IsingNetwork([("mood", "food")]).fit(table)
+
+
+def test_codings_are_one_distribution():
+    table = frame()
+    binary, spin = (bf.IsingNetwork(coding=c, prior=1e4, correction="none").fit(table) for c in ("binary", "spin"))
+    np.testing.assert_allclose(binary.couplings_, 4 * spin.couplings_, rtol=1e-3, atol=1e-3)
+
+
+def test_images():
+    rng = np.random.default_rng(0)
+    images = (rng.random((60, 4, 5)) < 0.5).astype(int)
+    images[:, :, 1:] = np.where(rng.random((60, 4, 4)) < 0.6, images[:, :, :-1], images[:, :, 1:])
+    tied = bf.LatticeField().fit(images)
+    assert tied.field_.n_parameters == 2
+    assert tied.posterior_.mean[1] > 0.1
+    assert tied.sample(3).shape == (3, 4, 5)
+    assert tied.predict(images).shape == images.shape
+    flat = bf.LatticeField((4, 5)).fit(images.reshape(60, -1))
+    np.testing.assert_allclose(flat.posterior_.mean, tied.posterior_.mean)
+    single = bf.LatticeField().fit(images[:1])
+    assert single.posterior_.sd[1] > 3 * tied.posterior_.sd[1]
+    holed = images.astype(float)
+    holed[0, 0, 0] = np.nan
+    assert tied.impute(holed).shape == images.shape
+    own = bf.LatticeField(tied=False, engine="bethe").fit(images)
+    assert own.field_.n_parameters == 20 + 31
+    assert bf.LatticeField(engine="bethe").fit(rng.integers(3, size=(20, 3, 3))).field_.n_parameters == 3
+
+
+def test_hidden_variables():
+    rng = np.random.default_rng(1)
+    cause = rng.random(200) < 0.5
+    X = (rng.random((200, 4)) < np.where(cause, 0.9, 0.1)[:, None]).astype(int)
+    machine = bf.RBM(1, draws=10, correction="none").fit(X)
+    p = machine.hidden_proba(X)[:, 0]
+    assert abs(np.corrcoef(p, cause)[0, 1]) > 0.7
+    assert machine.sample(7).shape == (7, 4)
+    assert machine.predict_proba(X, 0).shape == (200, 2)
+    points = machine.posterior_.sample(10, 0)
+    states, _, log_p = brute(machine.field_, points)
+    visible = np.array([s[:4] for s in states])
+    both = [np.flatnonzero((visible == x).all(axis=1)) for x in X[:5]]
+    wanted = [np.logaddexp.reduce(np.logaddexp.reduce(log_p[:, k], axis=1)) - np.log(10) for k in both]
+    np.testing.assert_allclose(machine.score_samples(X[:5]), wanted, atol=1e-9)
+    dense = bf.BoltzmannMachine(1, correction="none").fit(X)
+    assert len(dense.field_.edges) == 10
+
+
+def test_pickles_and_clones():
+    network = bf.IsingNetwork(prior=0.5, random_state=4).fit(frame())
+    other = pickle.loads(pickle.dumps(network))
+    assert other.posterior_.objective is None
+    np.testing.assert_array_equal(other.score_samples(frame(20)), network.score_samples(frame(20)))
+    assert clone(network).get_params()["prior"] == 0.5
+    assert not hasattr(clone(network), "posterior_")
+
+
+def test_priors_by_name():
+    table = frame()
+    assert bf.IsingNetwork(prior="evidence").fit(table).posterior_.record.prior is not None
+    assert bf.IsingNetwork(prior="ard").fit(table).posterior_.record.prior is not None
+    narrow = bf.IsingNetwork(prior=bf.Cauchy(0.1), correction="none").fit(table)
+    assert narrow.couplings_.loc["mood", "energy"] < bf.IsingNetwork().fit(table).couplings_.loc["mood", "energy"]
+
+
+BAD = {
+    "three states": (lambda: bf.IsingNetwork().fit([[0, 1], [1, 2], [2, 0]]), "has 3 states.*OrdinalNetwork"),
+    "measurements": (lambda: bf.PottsNetwork().fit(np.random.default_rng(0).normal(size=(99, 2))), "pandas.cut"),
+    "infinity": (lambda: bf.PottsNetwork().fit([[0.0, np.inf], [1.0, 2.0]]), "infinity"),
+    "mixed": (lambda: bf.PottsNetwork().fit(pd.DataFrame({"a": [1, "x"], "b": [0, 1]})), "mixes kinds"),
+    "coding": (lambda: bf.IsingNetwork(coding="odd").fit(frame()), '"binary".*got .odd'),
+    "prior": (lambda: bf.IsingNetwork(prior=None).fit(frame()), "prior is a variance"),
+    "column": (lambda: bf.IsingNetwork().fit(frame()).predict_proba(frame(), "food"), "no column 'food'"),
+    "unseen state": (lambda: bf.IsingNetwork().fit(frame()).score(frame().assign(energy=7)), "not one of its states"),
+    "shape": (lambda: bf.LatticeField((2, 2)).fit(np.zeros((4, 9), dtype=int)), "X has 9 columns"),
+    "images of another shape": (lambda: bf.LatticeField((2, 2)).fit(np.zeros((4, 3, 3), dtype=int)), "images have"),
+    "one colour": (lambda: bf.LatticeField().fit(np.zeros((4, 3, 3), dtype=int)), "two states; these images have 1"),
+    "text to cut": (lambda: bf.IsingNetwork(binarize=0.5).fit([["a", "b"], ["b", "a"]]), "columns of numbers"),
+    "sequence for graphs": (lambda: bf.GraphCRF().fit([[{"a": 1}]], [["x"]]), "sequences are for BayesianCRF"),
+    "no samples": (lambda: bf.IsingNetwork().fit(frame()).sample(0), "at least 1"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_is_said(name):
+    call, text = BAD[name]
+    with pytest.raises(bf.InvalidInput, match=text):
+        call()
