@@ -1,6 +1,9 @@
 """What fits in half a minute: which correction, and when curvature is too dear. Rough costs, measured on one core."""
 
+import time
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,11 +19,15 @@ SAMPLED_NEWTON = "sampled newton"  # what a search by the sampled engine is call
 SAMPLED = 3000  # parameters up to which the sampled engine, whose covariance is dense, stands in for another
 DEAR = 2e9  # table entries times parameters: about 10 s for the exact covariance
 DEAR_FIT = 60.0  # seconds of an exact fit, beyond which sampling is the quicker way to a checked one
+_TRIES, _BRIEF = 6, 0.2  # how often a step is timed, and seconds after which no more …
+_LONG = 2.0  # … or of the first time: compiling takes less
 _AFFORDABLE = 30.0  # seconds
 _NEWTON = 8  # steps of a search for the mode
 _STEPS = 6  # natural-gradient steps
 _DRAWS, _BENDS = 640, 48  # of them with slopes, and with curvatures
 _SAMPLED = 2000  # parameters up to which the sampled variational correction is taken
+
+T = TypeVar("T")
 
 
 def picked(objective: FieldObjective, auto: Auto) -> tuple[Bethe | Exact | Kikuchi, str]:
@@ -90,6 +97,19 @@ def precision_form(wanted: str, objective: FieldObjective, engine: Engine) -> st
     if wanted == "auto":
         return "sparse" if local else "matrix-free"
     return wanted
+
+
+def timed(call: Callable[[], T]) -> tuple[float, T]:
+    """Seconds, and what came of it. What is quick is tried again, and the quickest counts: the first time compiles, and
+    a machine that does something else for a moment must not decide how a fit goes."""
+    spent: list[float] = []
+    while len(spent) < _TRIES:
+        begun = time.perf_counter()
+        found = call()
+        spent.append(time.perf_counter() - begun)
+        if sum(spent[1:]) > _BRIEF or spent[0] > _LONG:
+            break
+    return min(spent), found
 
 
 def exact_fit(objective: FieldObjective, engine: Engine) -> float:

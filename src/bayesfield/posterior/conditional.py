@@ -20,6 +20,7 @@ from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.model.graphs import Graphs, as_graphs
 from bayesfield.model.partitions import SequenceFiles
 from bayesfield.model.prior import as_prior
+from bayesfield.posterior.affordable import timed
 from bayesfield.posterior.correction import CorrectionRecord, correction_record, mean_shift
 from bayesfield.posterior.fitting import ROUGH, Settings, fit_objective
 from bayesfield.posterior.found import Corrected, checked_start, fit_record, resolved, warn_of
@@ -214,16 +215,11 @@ class _Cost:
 
 
 def _cost(objective: SequenceObjective) -> _Cost:
-    objective.at(objective.location)  # compiles
-    begun = time.perf_counter()
-    point = objective.at(objective.location)
-    gradient = time.perf_counter() - begun
+    gradient, point = timed(lambda: objective.at(objective.location))
     few = min(8, objective.crf.n_parameters)
     directions = np.eye(objective.crf.n_parameters, few)
-    objective.response(point).product(directions)
-    begun = time.perf_counter()
-    objective.response(point).product(directions)
-    return _Cost(gradient, (time.perf_counter() - begun) * objective.crf.n_parameters / max(few, 1))
+    product, _ = timed(lambda: objective.response(point).product(directions))
+    return _Cost(gradient, product * objective.crf.n_parameters / max(few, 1))
 
 
 def sequence_precision(objective: SequenceObjective, optimum: Optimum) -> Precision:

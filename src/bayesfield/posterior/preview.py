@@ -5,9 +5,9 @@ begin; the rest is arithmetic with the usual numbers of steps. ``benchmarks/prev
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from bayesfield.posterior.affordable import (
     precision_form,
     search_method,
     seconds,
+    timed,
 )
 from bayesfield.posterior.conditional import sequence_plan
 from bayesfield.posterior.fitting import Correction, Form, field_objective
@@ -43,15 +44,12 @@ _LBFGS, _PRODUCTS = 100, 30  # inferences of one without, and products with the 
 _ROUGH = 40  # inferences of a rough one
 _SAMPLED = 14  # sampled inferences, each with its covariance
 _REFINED = 3.5  # steps of a variational correction
-_BRIEF = 0.2  # seconds: what takes less is tried again, so that what was loaded or compiled is not counted
 _DEAR = 3.0  # seconds, about, of a curvature of which only a few columns are tried
 _COLUMNS = 8
 _OWN = 1.5e-4  # seconds of our own in every step that is repeated
 _DENSE_COPIES = 5  # matrices of the size of the precision that are held at once
 _PER_ENTRY = 260  # bytes for each table entry: graph, design, potentials, beliefs, and linear response's own tables
 _LOADED = 60e6  # bytes of compiled code and libraries' own
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,16 +167,16 @@ def _cost(plan: _Plan, needed: float) -> Cost:
 
 def _tried(plan: _Plan) -> _Trial:
     o, here = plan.objective, plan.points[0]
-    once, point = _timed(lambda: o.at(here))
+    once, point = timed(lambda: o.at(here))
     if plan.method == SAMPLED_NEWTON:
-        bent, _ = _timed(lambda: o.response(point).covariance())
+        bent, _ = timed(lambda: o.response(point).covariance())
         return _Trial(once, bent, 0.0)
     seen = point if plan.curved is o else plan.curved.at(here)
     if _dear(plan.curved):
         some = np.eye(plan.size, min(_COLUMNS, plan.size))
-        few, _ = _timed(lambda: plan.curved.response(seen).product(some))
+        few, _ = timed(lambda: plan.curved.response(seen).product(some))
         return _Trial(once, few * plan.size / some.shape[1], 2.0 * once)
-    bent, precision = _timed(lambda: _with_widths(plan.curved, seen))
+    bent, precision = timed(lambda: _with_widths(plan.curved, seen))
     return _Trial(once, bent, _second_derivative(plan, precision, once))
 
 
@@ -198,8 +196,8 @@ def _second_derivative(plan: _Plan, precision: Precision | None, once: float) ->
         return 2.0 * once
     count = min(_COLUMNS, plan.size)
     noise = np.random.default_rng(0).standard_normal((plan.size, count))
-    drawing, along = _timed(lambda: precision.draws(noise))
-    knowing, known = _timed(lambda: plan.objective.bends(plan.points[0], along))
+    drawing, along = timed(lambda: precision.draws(noise))
+    knowing, known = timed(lambda: plan.objective.bends(plan.points[0], along))
     return (drawing + (2.0 * count * once if known is None else max(knowing - once, 0.0))) / count
 
 
@@ -216,7 +214,7 @@ def _search(plan: _Plan, trial: _Trial) -> float:
 
 def _timed_bent(objective: Objective, here: FloatArray) -> float:
     point = objective.at(here)
-    return _timed(lambda: _with_widths(objective, point))[0]
+    return timed(lambda: _with_widths(objective, point))[0]
 
 
 def _corrected(plan: _Plan, trial: _Trial) -> float:
@@ -241,8 +239,8 @@ def _checked(plan: _Plan) -> float:
     whole = enough_chains(Sampled(), int(o.weight))
     some = replace(whole, chains=max(whole.chains // 8, whole.batches))
     theta = o.field.design.potentials(plan.points[0])
-    once, found = _timed(lambda: some.infer(o.field.graph, theta))
-    bent, _ = _timed(lambda: some.response(o.field.graph, o.field.design, theta, found).covariance())
+    once, found = timed(lambda: some.infer(o.field.graph, theta))
+    bent, _ = timed(lambda: some.response(o.field.graph, o.field.design, theta, found).covariance())
     return (once + bent) * whole.chains / some.chains
 
 
@@ -251,18 +249,6 @@ def _dear(objective: Objective) -> bool:
     if not isinstance(objective, FieldObjective):
         return objective.form == "dense" and len(objective.location) > 20 * _COLUMNS
     return isinstance(objective.engine, Exact) and seconds(objective.engine, objective)[1] > _DEAR
-
-
-def _timed(call: Callable[[], T]) -> tuple[float, T]:
-    """Seconds, of the quickest of three where it is quick, and what came of it."""
-    spent = []
-    for _ in range(3):
-        begun = time.perf_counter()
-        found = call()
-        spent.append(time.perf_counter() - begun)
-        if spent[-1] > _BRIEF:
-            break
-    return min(spent), found
 
 
 # --- memory ---------------------------------------------------------------------------------------------------------
