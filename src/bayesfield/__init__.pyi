@@ -11,6 +11,7 @@ from bayesfield.estimators import (
     PottsNetwork,
 )
 from bayesfield.formats.arviz import to_arviz
+from bayesfield.formats.saved import load
 from bayesfield.inference import (
     Auto,
     Beliefs,
@@ -164,6 +165,7 @@ __all__ = [
     "hidden_potts",
     "infer",
     "laplace",
+    "load",
     "load_draws",
     "loo",
     "max_margin",

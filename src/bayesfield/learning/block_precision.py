@@ -18,11 +18,16 @@ class BlockPrecision(Precision):
     form = "block"
 
     def __init__(self, blocks: FloatArray, rest: FloatArray) -> None:
-        self._blocks, self._rest = blocks, DensePrecision(rest)
+        self.blocks, self._rest = blocks, DensePrecision(rest)
         try:
             self._lower: FloatArray = np.linalg.inv(np.linalg.cholesky(blocks))
         except np.linalg.LinAlgError:
             raise IndefiniteCurvature(Outcome.INDEFINITE.value) from None
+
+    @property
+    def rest(self) -> FloatArray:
+        """The block of all others."""
+        return self._rest.matrix()
 
     @property
     def size(self) -> int:
@@ -30,10 +35,10 @@ class BlockPrecision(Precision):
 
     @property
     def _split(self) -> int:
-        return int(self._blocks.shape[0] * self._blocks.shape[1])
+        return int(self.blocks.shape[0] * self.blocks.shape[1])
 
     def product(self, vectors: FloatArray) -> FloatArray:
-        return self._joined(np.matmul(self._blocks, self._parts(vectors)), self._rest.product(vectors[self._split :]))
+        return self._joined(np.matmul(self.blocks, self._parts(vectors)), self._rest.product(vectors[self._split :]))
 
     def solve(self, vectors: FloatArray) -> FloatArray:
         half = np.matmul(self._lower, self._parts(vectors))
@@ -57,7 +62,7 @@ class BlockPrecision(Precision):
 
     def _parts(self, vectors: FloatArray) -> FloatArray:
         """(D, G, columns)."""
-        return vectors[: self._split].reshape(self._blocks.shape[0], self._blocks.shape[1], -1)
+        return vectors[: self._split].reshape(self.blocks.shape[0], self.blocks.shape[1], -1)
 
     def _joined(self, inside: FloatArray, rest: FloatArray) -> FloatArray:
         return np.concatenate([inside.reshape(self._split, *rest.shape[1:]), rest])

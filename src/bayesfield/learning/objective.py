@@ -14,7 +14,7 @@ import numpy as np
 
 from bayesfield.graph import CompiledField, Design, Graph, case_energies, counts, local_variances
 from bayesfield.inference import Engine, Sampled
-from bayesfield.learning.precision import DensePrecision, MatrixFree, Precision, SparsePrecision
+from bayesfield.learning.precision import DensePrecision, MatrixFree, Origin, Precision, SparsePrecision
 from bayesfield.response import LinearResponse, NotSparse, Response
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Marginals, Outcome
 
@@ -239,6 +239,7 @@ class MeanPrecision:
         self._dense = np.zeros(())
         self._responses: list[Response] = []
         self._tables: list[FloatArray] = []
+        self._origin: Origin | None = None
 
     def add(self, points: Sequence[Point]) -> None:
         """All of the points, or none where the curvature of one is not positive definite."""
@@ -250,6 +251,7 @@ class MeanPrecision:
         else:
             self._responses += responses
             self._tables += [p.marginals.tables for p in points]
+            self._origin = Origin(getattr(o, "engine", None), points[0].parameters)
         self.count += len(points)
 
     def precision(self, old: Precision | None = None, rate: float = 1.0) -> Precision:
@@ -263,7 +265,7 @@ class MeanPrecision:
         first = self._responses[0]
         if not isinstance(first, LinearResponse) or o.precision.ndim == 2:
             raise NotSparse("a sparse precision needs linear response (bf.Bethe(), bf.Kikuchi()) and a diagonal prior")
-        near = SparsePrecision(first, o.weight, o.precision, self._scale)
+        near = SparsePrecision(first, o.weight, o.precision, self._scale, self._origin)
         return near if self.count == 1 else MatrixFree(self._responses, o.weight, o.precision, self._scale(), near)
 
     def _scale(self) -> FloatArray:

@@ -8,6 +8,7 @@ conjugate gradients for solves, Lanczos for draws, probes for the diagonal; with
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -132,15 +133,27 @@ class DensePrecision(Precision):
         return result
 
 
+class Origin(NamedTuple):
+    """What a response comes from: the engine and the parameters that make it again."""
+
+    engine: Any
+    parameters: FloatArray
+
+
 class SparsePrecision(Precision):
     """By the sparse system S. response: linear response. ridge: diag(Λ⁻¹), (F,). scale: gives about √diag(P), (F,)."""
 
     form = "sparse"
 
     def __init__(
-        self, response: LinearResponse, weight: float, ridge: FloatArray, scale: Callable[[], FloatArray]
+        self,
+        response: LinearResponse,
+        weight: float,
+        ridge: FloatArray,
+        scale: Callable[[], FloatArray],
+        origin: Origin | None = None,
     ) -> None:
-        self.response, self.weight, self.ridge, self._scale = response, weight, ridge, scale
+        self.response, self.weight, self.ridge, self._scale, self.origin = response, weight, ridge, scale, origin
         self._system = response.system(weight, ridge)
 
     @property

@@ -3,6 +3,8 @@
 import copy
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -299,6 +301,10 @@ class Posterior:
         result = copy.copy(self)
         result.objective = result.plain = None
         return result
+
+    def save(self, path: str | Path) -> None:
+        """Write it, without its data, to one file that ``bf.load`` reads (formats.saved)."""
+        import_module("bayesfield.formats.saved").save(self, path)
 
     def __repr__(self) -> str:
         return (
