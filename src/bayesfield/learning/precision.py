@@ -17,8 +17,8 @@ from scipy.sparse.linalg import LinearOperator, cg
 from bayesfield.response import LinearResponse, Response
 from bayesfield.types import FloatArray, IndefiniteCurvature, Outcome
 
-_KRYLOV = 80  # most Lanczos steps of a draw
-_ROOM = 1e9  # bytes for the Lanczos vectors of the draws that are made together
+KRYLOV = 80  # most Lanczos steps of a draw
+KRYLOV_ROOM = 1e9  # bytes for the Lanczos vectors of the draws that are made together
 _DRAWN = 1e-6  # change of a draw, relative to its length, at which Lanczos ends
 _SOLVED = 1e-10  # relative residual of conjugate gradients
 _PROBES = 64  # random signs that probe the diagonal of P⁻¹
@@ -291,7 +291,7 @@ def _inverse_root(product: Callable[[FloatArray], FloatArray], scale: FloatArray
     z's Krylov space V T Vᵀ ≈ A gives A⁻ᐟ²z ≈ |z| V T⁻ᐟ² e₁ (Chow & Saad 2014), with full reorthogonalisation.
     """
     size, count = noise.shape
-    at_once = max(1, int(_ROOM // (8 * (min(_KRYLOV, size) + 1) * max(size, 1))))
+    at_once = max(1, int(KRYLOV_ROOM // (8 * (min(KRYLOV, size) + 1) * max(size, 1))))
     if count > at_once:
         parts = [noise[:, k : k + at_once] for k in range(0, count, at_once)]
         return np.concatenate([_inverse_root(product, scale, part) for part in parts], axis=1)
@@ -319,7 +319,7 @@ def _krylov(
     ended: called with these every fifth step; True ends.
     """
     size, count = noise.shape
-    steps = min(_KRYLOV, size)
+    steps = min(KRYLOV, size)
     basis = np.zeros((steps + 1, size, count))
     diagonal, off = np.zeros((steps, count)), np.zeros((steps, count))
     basis[0] = noise / np.maximum(np.linalg.norm(noise, axis=0), 1e-300)

@@ -93,18 +93,18 @@ def bends(
     """Along the columns of P⁻ᐟ², or along random draws where they are many."""
     size = len(mode)
     whole = isinstance(precision, DensePrecision) and size <= MAX_DIRECTIONS
-    noise = np.eye(size) if whole else rng.standard_normal((size, MAX_DIRECTIONS))
-    exactly = None if known is None else known(mode, precision.draws(noise))
+    along = precision.draws(np.eye(size)) if whole else precision.sample(rng, MAX_DIRECTIONS)
+    exactly = None if known is None else known(mode, along)
     if exactly is not None:
         return Bends(exactly.T, whole, 0.0)
     length = _STEP if whole else _STEP / np.sqrt(size)
     centre = slope(mode)
     found: list[FloatArray] = []
-    for direction in precision.draws(noise).T:
+    for direction in along.T:
         up, down = slope(mode + length * direction), slope(mode - length * direction)
         if up is not None and down is not None and centre is not None:
             found.append((up - 2.0 * centre + down) / length**2)
-    failed = 1.0 - len(found) / max(noise.shape[1], 1)
+    failed = 1.0 - len(found) / max(along.shape[1], 1)
     return Bends(np.array(found).reshape(-1, size), whole, failed)
 
 

@@ -5,17 +5,17 @@ begin; the rest is arithmetic with the usual numbers of steps. ``benchmarks/prev
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from bayesfield import memory
-from bayesfield.inference import Auto, Engine, Exact, Sampled, as_engine, inference_cost
+from bayesfield.inference import Auto, Engine, Exact, Kikuchi, Sampled, as_engine, inference_cost
 from bayesfield.learning import FieldObjective, Objective, Point, enough_chains
 from bayesfield.learning.conditional import ChainObjective, graph_objective
-from bayesfield.learning.precision import Precision
+from bayesfield.learning.precision import KRYLOV, KRYLOV_ROOM, Precision
 from bayesfield.model import Parametrised, Prior, RandomField
 from bayesfield.model.conditional import CRF
 from bayesfield.model.graphs import Graphs
@@ -40,7 +40,7 @@ from bayesfield.response import NotSparse
 from bayesfield.types import Cost, FloatArray, IndefiniteCurvature, InvalidInput
 
 _NEWTON = 5  # steps of a search with curvature, the last of which only sees that it has arrived
-_LBFGS, _PRODUCTS = 100, 30  # inferences of one without, and products with the curvature that end it
+_LBFGS = 130  # inferences of one without, the products with the curvature that end it among them
 _ROUGH = 40  # inferences of a rough one
 _SAMPLED = 14  # sampled inferences, each with its covariance
 _REFINED = 3.5  # steps of a variational correction
@@ -49,7 +49,7 @@ _COLUMNS = 8
 _OWN = 1.5e-4  # seconds of our own in every step that is repeated
 _DENSE_COPIES = 5  # matrices of the size of the precision that are held at once
 _PER_ENTRY = 260  # bytes for each table entry: graph, design, potentials, beliefs, and linear response's own tables
-_LOADED = 60e6  # bytes of compiled code and libraries' own
+_LOADED = 45e6  # bytes of compiled code and libraries' own
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,26 +104,30 @@ def preview(
         raise InvalidInput(f'a preview knows method="auto", "newton" and "lbfgs"; got {method!r}')
     begun = time.perf_counter()
     if isinstance(model, CRF) and not isinstance(X, Graphs):
-        chains, chosen, kind = sequence_plan(model, X, y, as_prior(prior), method, correction, form)
-        plan = _Plan(chains, chains, [chains.location], chosen, kind, False, time.perf_counter() - begun)
-        return _cost(plan, _sequence_bytes(chains))
-    if isinstance(model, CRF):
-        objective = graph_objective(model, X, as_prior(prior), as_engine(engine))
-    else:
-        objective = field_objective(model, X, as_prior(prior), as_engine(engine), None)
-    return _field_cost(model, objective, engine, response, method, correction, form, begun)
+        with memory.Peak() as peak:
+            chains, chosen, kind = sequence_plan(model, X, y, as_prior(prior), method, correction, form)
+            plan = _Plan(chains, chains, [chains.location], chosen, kind, False, time.perf_counter() - begun)
+            return _cost(plan, _sequence_bytes(chains), peak)
+
+    def read() -> FieldObjective:
+        if isinstance(model, CRF):
+            return graph_objective(model, X, as_prior(prior), as_engine(engine))
+        return field_objective(model, X, as_prior(prior), as_engine(engine), None)
+
+    with memory.Peak() as peak:
+        return _field_cost(model, read, engine, response, (method, correction, form), peak)
 
 
 def _field_cost(
     field: Parametrised,
-    objective: FieldObjective,
+    read: Callable[[], FieldObjective],
     engine: Engine | str | None,
     response: Engine | str | None,
-    method: str,
-    correction: str,
-    form: str,
-    begun: float,
+    how: tuple[str, str, str],
+    peak: memory.Peak,
 ) -> Cost:
+    method, correction, form = how
+    reading, objective = timed(read)
     given = objective.engine
     free = engine is None or isinstance(given, Auto)
     if isinstance(given, Auto):
@@ -138,17 +142,17 @@ def _field_cost(
         return _refused(needed, objective)
     kind, _ = correction_kind(objective, curved, correction, explicit=not free)
     checked = free and not isinstance(given, Exact) and bool(objective.weight) and len(objective.statistic) <= SAMPLED
-    points = begin(objective, field, None, None, 0)
-    spent = time.perf_counter() - begun
-    plan = _Plan(objective, curved, points, search_method(objective, method), kind, checked, spent)
-    return _cost(plan, needed)
+    beginning, points = timed(lambda: begin(objective, field, None, None, 0))
+    plan = _Plan(objective, curved, points, search_method(objective, method), kind, checked, reading + beginning)
+    return _cost(plan, needed, peak)
 
 
-def _cost(plan: _Plan, needed: float) -> Cost:
+def _cost(plan: _Plan, counted: float, peak: memory.Peak) -> Cost:
     try:
         trial = _tried(plan)
     except NotSparse:
-        return _cost(replace(plan, objective=replace(plan.objective, form="matrix-free")), needed)
+        return _cost(replace(plan, objective=replace(plan.objective, form="matrix-free")), counted, peak)
+    needed = max(counted, peak.bytes) + _correction_bytes(plan)
     parts = {
         "the data": plan.setup,
         "the search": _search(plan, trial),
@@ -195,8 +199,7 @@ def _second_derivative(plan: _Plan, precision: Precision | None, once: float) ->
     if plan.kind != "mean" or precision is None:
         return 2.0 * once
     count = min(_COLUMNS, plan.size)
-    noise = np.random.default_rng(0).standard_normal((plan.size, count))
-    drawing, along = timed(lambda: precision.draws(noise))
+    drawing, along = timed(lambda: precision.sample(np.random.default_rng(0), count))
     knowing, known = timed(lambda: plan.objective.bends(plan.points[0], along))
     return (drawing + (2.0 * count * once if known is None else max(knowing - once, 0.0))) / count
 
@@ -209,7 +212,7 @@ def _search(plan: _Plan, trial: _Trial) -> float:
     if plan.method == "newton":
         own = trial.bent if plan.curved is plan.objective else _timed_bent(plan.objective, plan.points[0])
         return rough + _NEWTON * (trial.once + own + _OWN) + trial.bent
-    return rough + (_LBFGS + 3 * _PRODUCTS) * (trial.once + _OWN) + trial.bent
+    return rough + _LBFGS * (trial.once + _OWN) + trial.bent
 
 
 def _timed_bent(objective: Objective, here: FloatArray) -> float:
@@ -252,6 +255,21 @@ def _dear(objective: Objective) -> bool:
 
 
 # --- memory ---------------------------------------------------------------------------------------------------------
+
+
+def _correction_bytes(plan: _Plan) -> float:
+    """Of what a trial does not do: all directions at once, and the sampling that checks."""
+    size, o = plan.size, plan.objective
+    needed = 0.0
+    if plan.kind == "mean" and o.form != "dense":
+        held = 8.0 * shifting.MAX_DIRECTIONS * size
+        needed += 3.0 * held + (min(KRYLOV_ROOM, KRYLOV * held) if o.form == "matrix-free" else 0.0)
+        if isinstance(o, FieldObjective) and isinstance(o.engine, Kikuchi):  # tables of all clusters, for each
+            needed += 4.0 * 8.0 * shifting.MAX_DIRECTIONS * o.engine.preview(o.field.graph).entries
+    if plan.checked and isinstance(o, FieldObjective):
+        chains = enough_chains(Sampled(), int(o.weight))
+        needed = max(needed, 16.0 * chains.chains * chains.snapshots * size)
+    return needed
 
 
 def _field_bytes(objective: FieldObjective, curved: FieldObjective) -> float:
