@@ -1,0 +1,218 @@
+"""Saved posteriors: the same after reading, for every form; files that were cut, changed or made up are refused."""
+
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bayesfield as bf
+from bayesfield.formats import saved
+
+FILES = Path(__file__).parent / "files"
+
+
+def lattice(engine=None, **options):
+    field = bf.grid(3, 3)
+    X = bf.sample(field, np.random.default_rng(0).normal(0.0, 0.4, field.n_parameters), 80, 0)
+    return bf.fit(field, X, engine=engine, **options)
+
+
+def chain():
+    rng = np.random.default_rng(1)
+    crf = bf.CRF(["a", "b"], ["x", "y"], symmetric=True)
+    return bf.fit_sequences(crf, [rng.normal(size=(6, 2)) for _ in range(8)], [["a", "b", "a", "a", "b", "a"]] * 8)
+
+
+def blocks():
+    rng = np.random.default_rng(1)
+    crf = bf.CRF(3, ["x", "y"], edge_inputs=["u"])
+    X, Z = [rng.normal(size=(6, 2)) for _ in range(8)], [rng.normal(size=(5, 1)) for _ in range(8)]
+    return bf.fit_sequences(crf, X, [rng.integers(3, size=6) for _ in range(8)], Z=Z, form="block")
+
+
+def named():
+    field = bf.potts(3, [(0, 1), (1, 2)], [["no", "yes"], [1, 2, 3], [True, False]], interaction="table")
+    X = bf.sample(field, np.zeros(field.n_parameters), 60, 0)
+    return bf.fit(field, X, bf.Normal(variance="evidence"))
+
+
+MADE = {
+    "exact": lattice,
+    "kikuchi, checked": lambda: lattice(bf.Auto(max_entries=1)),
+    "sparse": lambda: lattice(bf.Bethe(), form="sparse"),
+    "sampled": lambda: lattice(bf.Sampled(chains=64, sweeps=20, burn_in=20)),
+    "hidden": lambda: bf.fit(
+        bf.restricted_boltzmann(3, 1), np.random.default_rng(0).integers(2, size=(40, 3)), starts=2
+    ),
+    "ard": lambda: lattice(prior=bf.ARD()),
+    "cauchy": lambda: lattice(prior=bf.Cauchy(0.5), correction="none"),
+    "evidence, own states": named,
+    "chain CRF": chain,
+    "blocks": blocks,
+    "latent": lambda: bf.fit_sequences(
+        bf.CRF(["a", "b"], 1, latent=2), [np.ones((4, 1))] * 3, [list("abba")] * 3, starts=2
+    ),
+    "given": lambda: bf.laplace(bf.grid(3, 3), np.zeros(21), engine=bf.Bethe()),
+}
+
+
+@pytest.mark.filterwarnings("ignore::bayesfield.FitWarning")
+@pytest.mark.parametrize("name", MADE)
+def test_the_same_after_reading(name, tmp_path):
+    posterior = MADE[name]()
+    posterior.save(tmp_path / "p.bf")
+    other = bf.load(tmp_path / "p.bf")
+    for which in ("mean", "mode", "sd", "skewness"):
+        np.testing.assert_allclose(getattr(other, which), getattr(posterior, which), rtol=1e-10, atol=1e-12)
+    assert str(other.record) == str(posterior.record)
+    assert repr(other.prior) == repr(posterior.prior)
+    assert other.form.form == posterior.form.form
+    assert other.field.parameter_names == posterior.field.parameter_names
+    np.testing.assert_allclose(other.sample(3, 0), posterior.sample(3, 0), rtol=1e-8)
+    posterior.save(tmp_path / "q.bf")
+    assert (tmp_path / "p.bf").read_bytes() == (tmp_path / "q.bf").read_bytes()
+
+
+def test_a_read_posterior_answers(tmp_path):
+    posterior = named()
+    posterior.save(tmp_path / "p.bf")
+    other = bf.load(tmp_path / "p.bf")
+    holed = np.array([["yes", None, True]], dtype=object)
+    np.testing.assert_allclose(other.impute(holed).probabilities, posterior.impute(holed).probabilities)
+    assert other.field.states == posterior.field.states
+    with pytest.raises(bf.InvalidInput, match="without its data"):
+        other.check()
+
+
+def test_products_with_data_are_not_saved(tmp_path):
+    with pytest.raises(bf.InvalidInput, match="keep draws"):
+        lattice(bf.Exact(), form="matrix-free", correction="none").save(tmp_path / "p.bf")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("path", sorted(FILES.glob("posterior-*.bf")), ids=lambda p: p.name)
+def test_old_files_are_read(path):
+    """A file for each version of the format, written when it was new, with the numbers that it held then."""
+    told = json.loads(path.with_suffix(".json").read_text())
+    posterior = bf.load(path)
+    np.testing.assert_allclose(posterior.mean, told["mean"], rtol=1e-12)
+    np.testing.assert_allclose(posterior.sd, told["sd"], rtol=1e-10)
+    assert posterior.field.parameter_names == told["names"]
+
+
+def test_every_version_has_a_file():
+    assert [p.name for p in sorted(FILES.glob("posterior-*.bf"))] == [
+        f"posterior-{v}.bf" for v in range(1, saved.VERSION + 1)
+    ]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    path = tmp_path_factory.mktemp("saved") / "p.bf"
+    lattice().save(path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
+def test_cut_files_are_refused(whole, share, tmp_path):
+    (tmp_path / "cut.bf").write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(bf.InvalidInput, match="cannot read"):
+        bf.load(tmp_path / "cut.bf")
+
+
+def test_changed_bytes_are_refused_or_make_no_difference(whole, tmp_path):
+    rng, path = np.random.default_rng(0), tmp_path / "changed.bf"
+    path.write_bytes(whole)
+    known = bf.load(path)
+    refused = 0
+    for _ in range(300):
+        data = bytearray(whole)
+        data[rng.integers(len(data))] ^= 1 << rng.integers(8)
+        path.write_bytes(data)
+        try:
+            other = bf.load(path)
+        except bf.InvalidInput:
+            refused += 1
+        else:
+            np.testing.assert_array_equal(other.mean, known.mean)
+            np.testing.assert_array_equal(other.precision, known.precision)
+    assert refused > 250  # the rest is in what zip does not need: times, attributes
+
+
+def rewritten(whole, change):
+    """The archive with its header changed, checksums made to fit."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(whole)) as old, zipfile.ZipFile(out, "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            if name == "header.json":
+                header = json.loads(data)
+                change(header)
+                header["sha256"] = saved._digest(header["content"])
+                data = json.dumps(header).encode()
+            new.writestr(name, data)
+    return out.getvalue()
+
+
+def entry(header, name):
+    return next(value for key, value in header["content"]["map"] if key == name)
+
+
+FORGED = {
+    "another format": (lambda h: h.update(format="pickle"), "no saved posterior"),
+    "a newer version": (lambda h: h.update(version=99), "reads up to"),
+    "an unknown kind": (lambda h: entry(h, "record").update(kind="Popen"), "a value that is none"),
+    "code as a kind": (lambda h: entry(h, "prior").update(kind="__import__"), "a value that is none"),
+    "an argument too many": (lambda h: entry(h, "prior")["has"].update(command="ls"), "a value that is none"),
+    "a field for a record": (lambda h: entry(h, "record").update(entry(h, "field")), "not whole"),
+    "an array that is not there": (lambda h: entry(h, "mean").update(array=99), "not there"),
+    "a mean of another length": (lambda h: entry(h, "mean").update(array=0), "another number"),
+    "a table for a precision": (lambda h: entry(h, "precision")["map"][0].__setitem__(1, "odd"), "not known"),
+    "a deep nest": (lambda h: entry(h, "prior").update(has={"mean": nested(60)}), "too deeply"),
+    "an array of another shape": (lambda h: h["arrays"][0].update(shape=[1]), "not what the header says"),
+}
+
+
+def nested(depth):
+    return [nested(depth - 1)] if depth else 0
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_forged_files_are_refused(whole, name, tmp_path):
+    change, text = FORGED[name]
+    (tmp_path / "forged.bf").write_bytes(rewritten(whole, change))
+    with pytest.raises(bf.InvalidInput, match=text):
+        bf.load(tmp_path / "forged.bf")
+
+
+def test_objects_in_arrays_are_refused(whole, tmp_path):
+    """An array of Python objects is a pickle, which could run anything."""
+    evil = io.BytesIO()
+    np.save(evil, np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(whole)) as old, zipfile.ZipFile(out, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, evil.getvalue() if name == "arrays/0.npy" else old.read(name))
+    (tmp_path / "evil.bf").write_bytes(out.getvalue())
+    with pytest.raises(bf.InvalidInput, match="checksum of array 0"):
+        bf.load(tmp_path / "evil.bf")
+
+
+def test_a_bomb_is_not_unpacked(whole, tmp_path, monkeypatch):
+    monkeypatch.setattr("bayesfield.memory.usable_bytes", lambda: 1000)
+    (tmp_path / "large.bf").write_bytes(whole)
+    with pytest.raises(bf.InvalidInput, match="more than may be used"):
+        bf.load(tmp_path / "large.bf")
+
+
+def test_what_is_no_file_at_all(tmp_path):
+    with pytest.raises(bf.InvalidInput, match="no such file"):
+        bf.load(tmp_path / "nothing.bf")
+    (tmp_path / "text.bf").write_text("hello")
+    with pytest.raises(bf.InvalidInput, match="no saved posterior"):
+        bf.load(tmp_path / "text.bf")
+    with pytest.raises(bf.InvalidInput, match="cannot read"):
+        bf.load(tmp_path)
