@@ -21,7 +21,7 @@ LENGTH, LABELS, INPUTS, A_FILE = 25, 10, 5, 10_000
 SAME = 1e-8
 
 CHILD = """
-import json, os, resource, signal, sys, time
+import json, os, signal, sys, time
 if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, range(os.cpu_count()))
 import numpy as np
@@ -50,7 +50,7 @@ def main():
 
         found = bf.fit_sequences(crf, files, client=client, watch=kill, **options)
     seconds = time.perf_counter() - begun
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    peak = int(next(l for l in open("/proc/self/status") if l.startswith("VmHWM")).split()[1]) / 2**20
     print(json.dumps([seconds, peak, len(found.record.iterations), found.mean.tolist(), bool(killed)]))
     if how != "alone":
         client.close()
