@@ -46,7 +46,8 @@ def once(side):
     return field.n_parameters, made - begun, wide - made, time.perf_counter() - first, mean
 once(240)  # compiles what is not cached
 found = once(int(sys.argv[1]))
-peak = int(next(l for l in open("/proc/self/status") if l.startswith("VmHWM")).split()[1])  # what it had before exec does not count
+# of this program alone: ru_maxrss would count what its parent held
+peak = int(next(l for l in open("/proc/self/status") if l.startswith("VmHWM")).split()[1])
 print(json.dumps([*found, peak / 2**20]))
 """
 
