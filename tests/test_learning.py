@@ -226,7 +226,7 @@ def test_dear_curvature_is_asked_for_once(monkeypatch):
     field = bf.grid(3, 3)
     X = bf.sample(field, np.full(21, 0.1), 200, 0)
     cheap = bf.fit(field, X)
-    monkeypatch.setattr("bayesfield.posterior.fitting.DEAR", 1.0)
+    monkeypatch.setattr("bayesfield.posterior.affordable.DEAR", 1.0)
     dear = bf.fit(field, X)
     assert (cheap.record.method, dear.record.method) == ("newton", "lbfgs")
     assert dear.record.status.converged
