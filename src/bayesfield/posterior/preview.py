@@ -1,4 +1,4 @@
-"""What a fit would take, before it runs: memory by counting, time by trying each of its dear steps once.
+"""What a fit would take, before it runs: each of its dear steps is tried, its time and memory looked at.
 
 A search is a number of inferences and curvatures, a correction a number more. One of each is made, where the fit would
 begin; the rest is arithmetic with the usual numbers of steps. ``benchmarks/preview.py`` holds both against fits.
@@ -93,8 +93,9 @@ def preview(
     """What ``bf.fit``, ``bf.fit_sequences`` or ``bf.fit_graphs`` with the same arguments would take: bytes and seconds.
 
     Without data (or with an engine in their place), what one inference would take: bytes. A fit of the size that was
-    asked for is tried for one step of each kind, so that this takes about a tenth of the fit itself; one that does not
-    fit into memory is not tried, has no seconds, and ``detail`` says what to do instead.
+    asked for is tried for one step of each kind; where a fit is short or mostly reads its data, that takes as long as
+    the fit (benchmarks/results/preview.md). A field that does not fit into memory is not tried, has no seconds, and
+    ``detail`` says what to do instead.
     """
     if X is None or isinstance(X, str | Engine):
         if not isinstance(model, RandomField):
