@@ -1,6 +1,6 @@
-"""The paper's experiments, one command each: ``bayesfield reproduce fig2 --out fig2``."""
+"""Studies, one command each: the paper's (``bayesfield reproduce fig2 --out fig2``), and calibration."""
 
-from bayesfield.experiments.figures import EXPERIMENTS, experiment, reproduce
+from bayesfield.experiments.figures import EXPERIMENTS, calibrate, experiment, reproduce
 from bayesfield.experiments.methods import Scale
 
-__all__ = ["EXPERIMENTS", "Scale", "experiment", "reproduce"]
+__all__ = ["EXPERIMENTS", "Scale", "calibrate", "experiment", "reproduce"]
