@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: demo test test-all check docs bench bench-peers format clean
+.PHONY: demo test test-all check docs bench bench-peers browser format clean
 
 demo: $(READY)
 	$(BIN)/python experiments/digits.py --out demo
@@ -33,6 +33,10 @@ bench: $(READY)
 bench-peers: $(READY)
 	$(BIN)/pip install --quiet -e ".[peers]"
 	$(BIN)/python -m benchmarks --peers --results benchmarks/results
+
+# Chromium for the tests of the HTML report; they are skipped where there is none.
+browser:
+	command -v chromium >/dev/null || (apt-get update && apt-get install -y chromium)
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -11,13 +11,13 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from bayesfield.estimators.columns import Columns, columns_of
-from bayesfield.graph import compiled
 from bayesfield.inference import Auto, Engine, Sampled, as_engine
 from bayesfield.learning import mrf_objective
 from bayesfield.model import ARD, Normal, Prior, RandomField
 from bayesfield.posterior import Imputation, Posterior, fit
 from bayesfield.posterior.fitting import Correction
-from bayesfield.prediction.replicates import replicates, simulator
+from bayesfield.prediction.given_others import given_others
+from bayesfield.prediction.replicates import new_cases
 from bayesfield.types import FloatArray, InvalidInput
 
 
@@ -71,6 +71,10 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         self.n_iter_ = max(len(self.posterior_.record.iterations), 1)
         return self
 
+    def field_for(self, X: Any) -> RandomField:
+        """The field that ``fit`` would make of a table; nothing is fitted."""
+        return self._model(columns_of(self._table(X, reset=True)))
+
     def predict_proba(self, X: Any, column: str | int | None = None) -> FloatArray:
         """The probability of each state of a column, given the others, (N, K), averaged over the posterior.
 
@@ -111,13 +115,8 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         if n_samples < 1:
             raise InvalidInput(f"n_samples is at least 1; got {n_samples}")
         rng = np.random.default_rng(self.random_state if random_state is None else random_state)
-        known = compiled(self.field_)
-        points = self.posterior_.sample(min(self.draws, n_samples), rng)
-        share = -(-n_samples // len(points))
-        shape = np.zeros((share, self.field_.n_variables), dtype=np.int64)
-        drawn = np.concatenate(list(replicates(known, shape, points, simulator(known, None), rng)))
-        seen = [i for i in range(self.field_.n_variables) if i not in set(self.field_.hidden)]
-        return self._back(self._decoded(rng.permutation(drawn)[:n_samples][:, seen]))
+        drawn = new_cases(self.posterior_, n_samples, self.draws, rng)
+        return self._back(self._decoded(drawn[:, self._seen()]))
 
     def impute(self, X: Any) -> Any:
         """X with the likeliest state in every missing cell, given the others of its row."""
@@ -180,7 +179,7 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         """Positions of the states, −1 where missing; of the observed variables."""
         table = self._table(X)
         codes = self.field_.encode(self._values(table), holes=True)
-        return codes[:, [i for i in range(codes.shape[1]) if i not in set(self.field_.hidden)]]
+        return codes[:, self._seen()]
 
     def _decoded(self, codes: Any) -> Any:
         if self._columns.kinds is None:
@@ -209,13 +208,15 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         return Auto() if isinstance(chosen, Sampled) else chosen
 
     def _given_others(self, codes: Any, j: int) -> FloatArray:
-        holed = self._decoded(codes).astype(object)
-        holed[codes < 0] = None
-        holed[:, j] = None
-        found = self.posterior_.impute(holed, self.draws, 0, self.random_state)
-        own = found.cells[:, 1] == j
-        result: FloatArray = found.probabilities[own][:, : len(self.field_.states[j])]
-        return result
+        seen = self._seen()
+        whole = np.full((len(codes), self.field_.n_variables), -1)
+        whole[:, seen] = codes
+        return given_others(self.posterior_, whole, seen[j], self.draws, self.random_state)
+
+    def _seen(self) -> list[int]:
+        """The variables that are columns of the table."""
+        hidden = set(self.field_.hidden)
+        return [i for i in range(self.field_.n_variables) if i not in hidden]
 
 
 def _states_array(codes: Any, states: Any) -> Any:

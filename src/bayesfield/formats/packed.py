@@ -3,21 +3,24 @@
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pandas as pd
 
+from bayesfield import memory
 from bayesfield.inference import Auto, Bethe, Enumeration, Exact, Kikuchi, Sampled
 from bayesfield.learning import Iteration
-from bayesfield.model import ARD, Cauchy, FactorBlock, Normal, RandomField
+from bayesfield.model import ARD, Cauchy, FactorBlock, Normal, Prior, RandomField
 from bayesfield.model.conditional import CRF
+from bayesfield.model.field import as_states
 from bayesfield.posterior.check import Check
 from bayesfield.posterior.correction import CorrectionRecord
 from bayesfield.posterior.laplace import FitRecord
 from bayesfield.posterior.modes import Start, Starts
 from bayesfield.posterior.prior_record import PriorRecord
-from bayesfield.types import InvalidInput, Outcome, Status
+from bayesfield.types import Cost, IntArray, InvalidInput, Outcome, Status
 
 KINDS: dict[str, Any] = {
     kind.__name__: kind
@@ -29,6 +32,7 @@ KINDS: dict[str, Any] = {
     )
 }
 _NUMBERS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_LARGEST = 2**63  # whole numbers of a file are smaller
 _DEEPEST = 40  # levels of a file's values
 
 
@@ -113,8 +117,35 @@ def _tagged(value: dict[str, Any], arrays: list[Any], inside: Any) -> Any:
     if value["kind"] == "RandomField":
         return _field_of(own)
     if value["kind"] == "CRF":
-        return CRF(**own)
-    return KINDS[value["kind"]](**own)
+        return _crf_of(own)
+    return _record_of(KINDS[value["kind"]], own)
+
+
+def _record_of(kind: Any, own: dict[str, Any]) -> Any:
+    """A record whose values are of the types that it declares; a prior looks at its own."""
+    declared = {} if issubclass(kind, Prior) else get_type_hints(kind)
+    for name, value in own.items():
+        if name in declared and not _fits(value, declared[name]):
+            raise InvalidInput(f"it holds a value that is none: {name} of {kind.__name__}")
+    return kind(**own)
+
+
+def _fits(value: Any, declared: Any) -> bool:
+    origin, inner = get_origin(declared), get_args(declared)
+    if origin in (Union, UnionType):
+        return any(_fits(value, one) for one in inner)
+    if origin is Literal:
+        return isinstance(value, str) and value in inner
+    if origin is np.ndarray:
+        return isinstance(value, np.ndarray) and value.dtype == get_args(inner[1])[0]
+    if origin is list or (origin is tuple and inner[1:] == (Ellipsis,)):
+        return isinstance(value, origin) and all(_fits(v, inner[0]) for v in value)
+    if origin is tuple:
+        return isinstance(value, tuple) and len(value) == len(inner) and all(map(_fits, value, inner))
+    if declared in (int, float):
+        whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST
+        return whole or (declared is float and isinstance(value, float))
+    return isinstance(value, declared)
 
 
 def _fields(value: Any) -> dict[str, Any]:
@@ -137,23 +168,50 @@ def _field_parts(field: RandomField) -> dict[str, Any]:
 def _field_of(own: dict[str, Any]) -> RandomField:
     """A field from a file, checked: blocks name variables and parameters that are there, tables have their shapes."""
     n, F = len(own["names"]), len(own["parameter_names"])
-    sizes = np.array([len(s) for s in own["states"]], dtype=np.int64)
-    if len(sizes) != n or len(own["groups"]) != F or not all(isinstance(b, FactorBlock) for b in own["blocks"]):
+    words = [*own["names"], *own["parameter_names"], *own["groups"]]
+    states = [as_states(s if isinstance(s, tuple) else (), "a variable") for s in own["states"]]
+    sizes = np.array([len(s) for s in states], dtype=np.int64)
+    blocks = own["blocks"]
+    if len(sizes) != n or len(own["groups"]) != F or not all(isinstance(b, FactorBlock) for b in blocks):
         raise InvalidInput("its field is not whole")
-    for block in own["blocks"]:
-        scopes, parameters, shape = block.scopes, block.parameters, block.features.shape[1:]
-        inside = scopes.ndim == 2 and (scopes >= 0).all() and (scopes < n).all()
-        known = parameters.shape == (len(scopes), len(block.features)) and (parameters >= 0).all()
-        if not inside or not known or (parameters >= F).any() or len(shape) != scopes.shape[1]:
-            raise InvalidInput("its field has a factor that does not fit")
-        if not (sizes[scopes] == np.array(shape, dtype=np.int64)).all() or sorted(block.axes) != list(
-            range(len(shape))
-        ):
-            raise InvalidInput("its field has a table of another shape than its variables")
-        if block.log_table is not None and block.log_table.shape != shape:
-            raise InvalidInput("its field has a fixed table of another shape than its variables")
-    made = RandomField.from_blocks(own["states"], own["blocks"], own["names"], own["parameter_names"], own["groups"])
+    if not all(isinstance(word, str) for word in words) or len(set(own["names"])) != n:
+        raise InvalidInput("its field has a name that is none")
+    for block in blocks:
+        _check_block(block, sizes, F)
+    entries = float(sizes.sum()) + sum(float(len(b.scopes)) * b.features.size for b in blocks)
+    memory.require(
+        Cost(entries, 48 * entries, f"{entries:.3g} entries of tables"), "its field", "Read it where there is more."
+    )
+    made = RandomField.from_blocks(states, blocks, own["names"], own["parameter_names"], own["groups"])
     return made.with_hidden(own["hidden"]) if own["hidden"] else made
+
+
+def _check_block(block: FactorBlock, sizes: IntArray, F: int) -> None:
+    scopes, parameters, shape = block.scopes, block.parameters, block.features.shape[1:]
+    inside = scopes.ndim == 2 and (scopes >= 0).all() and (scopes < len(sizes)).all()
+    known = parameters.shape == (len(scopes), len(block.features)) and (parameters >= 0).all()
+    if not inside or not known or (parameters >= F).any() or len(shape) != scopes.shape[1]:
+        raise InvalidInput("its field has a factor that does not fit")
+    if (np.diff(scopes, axis=1) <= 0).any() or sorted(block.axes) != list(range(len(shape))):
+        raise InvalidInput("its field has a factor whose variables are not in order")
+    if not (sizes[scopes] == np.array(shape, dtype=np.int64)).all() or not np.isfinite(block.features).all():
+        raise InvalidInput("its field has a table of another shape than its variables")
+    fixed = block.log_table
+    if fixed is not None and (fixed.shape != shape or not (fixed < np.inf).all()):
+        raise InvalidInput("its field has a fixed table of another shape than its variables")
+
+
+def _crf_of(own: dict[str, Any]) -> CRF:
+    """A conditional field from a file; what it makes of its labels must fit in memory."""
+    labels, latent = own["labels"], own.get("latent", 1)
+    names = [own["inputs"], own.get("edge_inputs") or []]
+    if not isinstance(labels, list) or not all(isinstance(n, list) for n in names) or not isinstance(latent, int):
+        raise InvalidInput("its field is not whole")
+    if not all(isinstance(name, str) for some in names for name in some):
+        raise InvalidInput("its field has a name that is none")
+    K = float(len(labels)) * min(max(latent, 1), 10**9)
+    memory.require(Cost(K**4, 8 * K**4, f"tables of {K:.3g} labels"), "its field", "Read it where there is more.")
+    return CRF(**own)
 
 
 def _crf_parts(crf: CRF) -> dict[str, Any]:

@@ -1,6 +1,5 @@
-"""Tables of cases in CSV files, the field they ask for, and the folder a fit is written to."""
+"""The field that a table of cases asks for, and the folder that a fit is written to."""
 
-import io
 import itertools
 import json
 import platform
@@ -14,17 +13,15 @@ import numpy as np
 import pandas as pd
 
 from bayesfield.files import read_text, write_npz, write_text
+from bayesfield.formats.frames import read_frame
 from bayesfield.model import RandomField, grid_edges, pairwise, potts
 from bayesfield.posterior import Posterior
 from bayesfield.types import InvalidInput
 
 
 def read_cases(path: str | Path, drop: Sequence[str] = ()) -> pd.DataFrame:
-    """A CSV file with a header; empty cells are missing."""
-    try:
-        cases = pd.read_csv(io.StringIO(read_text(path)))
-    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise InvalidInput(f"{path} is no CSV table: {error}") from None
+    """A table without some of its columns (formats.frames)."""
+    cases = read_frame(path)
     absent = [name for name in drop if name not in cases.columns]
     if absent:
         raise InvalidInput(f"{path} has no column {absent[0]!r} to drop; it has {list(cases.columns)}")
@@ -35,7 +32,7 @@ def field_of(cases: pd.DataFrame, model: str, graph: str) -> RandomField:
     """An Ising or Potts field over the table's columns; the states are the values that occur."""
     names = [str(c) for c in cases.columns]
     states = _states(cases)
-    edges = _edges(graph, names)
+    edges = edges_named(graph, names)
     if model == "potts":
         return potts(len(names), edges, states, names=names)
     if len(states) > 2:
@@ -44,7 +41,7 @@ def field_of(cases: pd.DataFrame, model: str, graph: str) -> RandomField:
 
 
 def write_posterior(folder: str | Path, posterior: Posterior) -> None:
-    """posterior.csv, posterior.npz and fit.json."""
+    """posterior.csv, posterior.npz, posterior.bf (bf.load) and fit.json."""
     target = Path(folder)
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -58,7 +55,8 @@ def write_posterior(folder: str | Path, posterior: Posterior) -> None:
         parameters=np.array(posterior.field.parameter_names),
     )
     write_text(target / "posterior.csv", posterior.summary().to_csv())
-    write_text(target / "fit.json", json.dumps(_record(posterior), indent=2) + "\n")
+    posterior.save(target / "posterior.bf")
+    write_text(target / "fit.json", json.dumps(fit_summary(posterior), indent=2) + "\n")
 
 
 def _states(cases: pd.DataFrame) -> tuple[Any, ...]:
@@ -72,7 +70,8 @@ def _states(cases: pd.DataFrame) -> tuple[Any, ...]:
         raise InvalidInput(f"the columns mix kinds of values: {present[:6]}; drop the odd column or recode") from None
 
 
-def _edges(graph: str, names: list[str]) -> list[tuple[int, int]]:
+def edges_named(graph: str, names: list[str]) -> list[tuple[int, int]]:
+    """Pairs of column numbers: "complete", "grid:ROWSxCOLUMNS", or a file of them."""
     n = len(names)
     if graph == "complete":
         return list(itertools.combinations(range(n), 2))
@@ -105,7 +104,8 @@ def _edges_of_file(path: str, names: list[str]) -> list[tuple[int, int]]:
     return edges
 
 
-def _record(posterior: Posterior) -> dict[str, Any]:
+def fit_summary(posterior: Posterior) -> dict[str, Any]:
+    """How it was found, in numbers and text that JSON knows."""
     record = posterior.record
     steps = [{k: _finite(v) for k, v in i._asdict().items()} for i in record.iterations]
     plain = {k: v for k, v in vars(record).items() if isinstance(v, str | int | float)}

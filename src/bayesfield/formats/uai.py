@@ -11,11 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from bayesfield import memory
 from bayesfield.files import read_text, write_text
-from bayesfield.graph import as_parameters, compiled
+from bayesfield.graph.potentials import potentials_of
 from bayesfield.inference import Beliefs
 from bayesfield.model import Factor, RandomField, Variable
-from bayesfield.types import FloatArray, IntArray, InvalidInput
+from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput
+
+_SWOLLEN = 25  # bytes in memory for a character, at most
+_DIGITS = 18  # of a whole number, at most
+_WIDEST = 60  # variables of a function, at most: NumPy's arrays have 64 axes
 
 
 def read_model(path: str | Path) -> RandomField:
@@ -26,6 +31,8 @@ def read_model(path: str | Path) -> RandomField:
         raise InvalidInput(f"{path} is no UAI model: it must begin with MARKOV or BAYES, and begins with {kind[:20]!r}")
     n = words.count("the number of variables")
     cardinality = [words.count(f"the cardinality of variable {i}", least=1) for i in range(words.room(n, "variables"))]
+    states = Cost(sum(cardinality), 64.0 * sum(cardinality), f"{sum(cardinality):,} states of variables")
+    memory.require(states, f"the model in {path}", "Look at its cardinalities.")
     m = words.count("the number of functions")
     scopes = [_scope(words, f, n) for f in range(words.room(m, "functions"))]
     names = [f"x{i}" for i in range(n)]
@@ -36,21 +43,11 @@ def read_model(path: str | Path) -> RandomField:
 
 def write_model(path: str | Path, field: RandomField, parameters: Any = ()) -> None:
     """The field at given parameters as a MARKOV network, with as many digits as it takes to read the same numbers."""
-    known = compiled(field)
-    g = known.graph.arrays
-    theta = known.design.potentials(as_parameters(field, parameters))
-    if theta.max(initial=-np.inf) > 700 or abs(known.design.constant) > 700:
-        raise InvalidInput("a log-potential above 700 has no number that UAI files can hold; scale the tables down")
-    scopes: list[list[int]] = [[i] for i in range(field.n_variables)]
-    scopes += [g.scope[g.scope_ptr[a] : g.scope_ptr[a + 1]].tolist() for a in range(len(g.table_ptr) - 1)]
-    tables = np.split(theta, np.concatenate([g.node_ptr[1:], g.table_ptr[1:]]))[: len(scopes)]
-    if known.design.constant:
-        scopes.append([])
-        tables.append(np.array([known.design.constant]))
-    lines = ["MARKOV", str(field.n_variables), _row(g.cardinality), str(len(scopes))]
-    lines += [_row([len(scope), *scope]) for scope in scopes]
-    for table in tables:
-        lines += ["", str(len(table)), " " + " ".join(repr(float(v)) for v in np.exp(table))]
+    found = potentials_of(field, parameters)
+    lines = ["MARKOV", str(field.n_variables), _row(field.cardinalities), str(len(found))]
+    lines += [_row([len(scope), *scope]) for scope, _ in found]
+    for _, table in found:
+        lines += ["", str(table.size), " " + " ".join(repr(float(v)) for v in table.ravel())]
     write_text(path, "\n".join(lines) + "\n")
 
 
@@ -119,6 +116,8 @@ def _scope(words: "_Words", f: int, n: int) -> list[int]:
     scope = [words.count(f"a variable of function {f}") for _ in range(size)]
     if any(v >= n for v in scope):
         raise InvalidInput(f"{words.where}: function {f} names variable {max(scope)}; there are {n}, numbered from 0")
+    if len(scope) > _WIDEST:
+        raise InvalidInput(f"{words.where}: function {f} has {len(scope)} variables; up to {_WIDEST} are read")
     if len(set(scope)) != len(scope):
         raise InvalidInput(f"{words.where}: function {f} names a variable twice: {scope}")
     return scope
@@ -153,6 +152,8 @@ class _Words:
     """The words of a file, read one after another, with errors that say what was wanted where."""
 
     def __init__(self, text: str, where: str) -> None:
+        needed = Cost(len(text), float(_SWOLLEN * len(text)), f"{len(text):,} characters as words")
+        memory.require(needed, f"reading {where}", "Split the model.")
         self.where = where
         self._words = text.split()
         self._next = 0
@@ -169,7 +170,7 @@ class _Words:
 
     def count(self, what: str, least: int = 0) -> int:
         word = self.text(what)
-        if not word.isdecimal() or int(word) < least:
+        if not word.isdecimal() or len(word) > _DIGITS or int(word) < least:
             raise InvalidInput(f"{self.where}: {what} must be a whole number ≥ {least}; found {word[:20]!r}")
         return int(word)
 

@@ -16,19 +16,23 @@ from bayesfield.types import InvalidInput
 def network(table: pd.DataFrame, ax: Axes | None = None, threshold: float = 0.5) -> Axes:
     """Edges that are more likely there than a threshold: width by the effect, colour by its sign, shade by certainty.
 
-    table: of ``posterior.edges()`` or of ``bf.search_structure(...)``.
+    table: of ``posterior.edges()`` or of ``bf.search_structure(...)``. Edges of several parameters have no sign: their
+    width is by the log Bayes factor.
     """
-    _need(table, "first", "second", "inclusion", "mean")
+    _need(table, "first", "second", "inclusion", "log_bayes_factor")
     axes, places = _circle(table, ax)
     there = table[table["inclusion"] >= threshold]
-    strongest = max(float(there["mean"].abs().max()), 1e-300) if len(there) else 1.0
-    for row in _rows(there):
-        colour = POSITIVE if row.mean > 0 else NEGATIVE
-        width = 0.5 + 5.0 * abs(row.mean) / strongest
+    signed = "mean" in there
+    effect = there["mean"] if signed else there["log_bayes_factor"]
+    strongest = max(float(effect.abs().max()), 1e-300) if len(there) else 1.0
+    for row, size in zip(_rows(there), effect, strict=True):
+        colour = UNCLEAR if not signed else POSITIVE if size > 0 else NEGATIVE
+        width = 0.5 + 5.0 * abs(size) / strongest
         sure = (row.inclusion - threshold) / (1.0 - threshold)
         _line(axes, places, row, color=colour, linewidth=width, alpha=0.25 + 0.75 * sure)
     axes.set_title(f"{len(there)} of {len(table)} edges with inclusion above {threshold:g}", fontsize=9)
-    _key(axes, {"positive": POSITIVE, "negative": NEGATIVE})
+    if signed:
+        _key(axes, {"positive": POSITIVE, "negative": NEGATIVE})
     return axes
 
 

@@ -40,7 +40,12 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        return self.rms <= _GOOD and abs(float(np.median(self.sd_ratio)) - 1.0) <= _WIDTHS
+        return self.rms <= _GOOD and abs(self.width - 1.0) <= _WIDTHS
+
+    @property
+    def width(self) -> float:
+        """The fit's widths over the sampled ones: the median."""
+        return float(np.median(self.sd_ratio)) if len(self.sd_ratio) else 1.0
 
     @property
     def verdict(self) -> str:
@@ -57,10 +62,9 @@ class Check:
 
     def __str__(self) -> str:
         noise = float(np.sqrt(np.mean(self.error**2))) if len(self.error) else 0.0
-        widths = float(np.median(self.sd_ratio)) if len(self.sd_ratio) else 1.0
         return (
             f"the mode is within {self.rms:.2f} sd (rms; largest {np.abs(self.bias).max(initial=0.0):.2f}, "
-            f"±{noise:.2f}) of the true one, widths are {widths:.2f} of the sampled ones: {self.verdict}"
+            f"±{noise:.2f}) of the true one, widths are {self.width:.2f} of the sampled ones: {self.verdict}"
         )
 
 

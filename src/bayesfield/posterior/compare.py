@@ -125,7 +125,7 @@ def _differences(first: Any, second: Any, posteriors: Mapping[Any, Posterior]) -
     """Savage-Dickey for λ_a − λ_b = 0; under the prior it is N(0, 2 Λ)."""
     a, b = posteriors[first], posteriors[second]
     assert a.objective is not None
-    log_prior_at_zero(a.objective)  # refuses what is not independent
+    log_prior_at_zero(a.prior_in_force())  # refuses what is not independent
     mean, sd = a.mean - b.mean, np.hypot(a.sd, b.sd)
     before = 0.5 * np.log(a.objective.precision / 2.0)
     factor = before + np.log(sd) + 0.5 * (mean / sd) ** 2

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from scipy import linalg, special
 
-from bayesfield.learning import Objective
 from bayesfield.model import Parametrised, RandomField
 from bayesfield.model.prior import GONE
 from bayesfield.types import FitWarning, FloatArray, IntArray, InvalidInput
@@ -26,6 +25,14 @@ class Edge(NamedTuple):
     first: int
     second: int
     parameters: IntArray
+
+
+class PriorInForce(NamedTuple):
+    """Of all parameters: Λ⁻¹ as a diagonal (F,) or a matrix, the mean (F,), and the scales of Cauchy tails, if any."""
+
+    precision: FloatArray
+    location: FloatArray
+    tails: FloatArray | None
 
 
 class Signs(NamedTuple):
@@ -51,24 +58,24 @@ def edges_of(field: Parametrised) -> list[Edge]:
     return [Edge(i, j, np.array(sorted(own), dtype=np.int64)) for (i, j), own in sorted(kept.items())]
 
 
-def log_prior_at_zero(objective: Objective | None, edges: Sequence[Edge] = ()) -> FloatArray:
+def log_prior_at_zero(prior: PriorInForce | None, edges: Sequence[Edge] = ()) -> FloatArray:
     """(F,) log density at zero of every parameter's own prior. Refuses edges that share parameters or were dropped."""
-    if objective is None:
+    if prior is None:
         raise InvalidInput("this posterior came without its data and prior: there is nothing to compare with")
-    if objective.precision.ndim == 2:
+    if prior.precision.ndim == 2:
         raise InvalidInput("edges are judged one by one under a prior of independent parameters; this has a covariance")
     own = np.concatenate([e.parameters for e in edges]) if edges else np.empty(0, dtype=np.int64)
     if len(np.unique(own)) < len(own):
         raise InvalidInput("edges share parameters, so that they come and go together: see posterior.summary()")
-    if (objective.precision[own] >= GONE).any():
+    if (prior.precision[own] >= GONE).any():
         raise InvalidInput(
             "ARD has dropped some of these edges already (posterior.record.prior tells which); for Bayes factors fit "
             "under a prior that does not depend on the data, such as bf.Normal(variance=1.0)"
         )
-    gaussian = 0.5 * (np.log(objective.precision / (2.0 * np.pi)) - objective.precision * objective.location**2)
-    if objective.tails is None:
+    gaussian = 0.5 * (np.log(prior.precision / (2.0 * np.pi)) - prior.precision * prior.location**2)
+    if prior.tails is None:
         return gaussian
-    result: FloatArray = np.where(np.isfinite(objective.tails), -np.log(np.pi * objective.tails), gaussian)
+    result: FloatArray = np.where(np.isfinite(prior.tails), -np.log(np.pi * prior.tails), gaussian)
     return result
 
 

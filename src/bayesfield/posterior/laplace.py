@@ -1,7 +1,7 @@
 """The Laplace posterior, equation (7): a Gaussian at the most probable parameters, with precision P = N C + Λ⁻¹."""
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -11,14 +11,15 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from bayesfield.inference import Engine, Sampled, as_engine
-from bayesfield.learning import FieldObjective, Iteration, Objective, enough_chains
+from bayesfield.inference import Auto, Engine, Sampled, as_engine
+from bayesfield.learning import FieldObjective, Iteration, Objective, enough_chains, mrf_objective
 from bayesfield.learning.precision import DensePrecision, Precision
-from bayesfield.model import Parametrised, Prior, RandomField
+from bayesfield.model import Normal, Parametrised, Prior, RandomField
 from bayesfield.posterior.affordable import SAMPLED_NEWTON
 from bayesfield.posterior.check import Check, check_fit
 from bayesfield.posterior.correction import CorrectionRecord
 from bayesfield.posterior.edges import (
+    PriorInForce,
     Signs,
     edge_table,
     edges_of,
@@ -30,6 +31,7 @@ from bayesfield.posterior.edges import (
 )
 from bayesfield.posterior.evidence import LogEvidence, Peak, log_evidence
 from bayesfield.posterior.imputation import Imputation, impute
+from bayesfield.posterior.looking import Pictures
 from bayesfield.posterior.modes import Starts
 from bayesfield.posterior.prior_record import PriorRecord
 from bayesfield.posterior.skewness import lean, log_density, probability_below
@@ -105,7 +107,7 @@ class FitRecord:
         return f"optimum within {self.distance:.1g} posterior sd; {took}"
 
 
-class Posterior:
+class Posterior(Pictures):
     """λ | D ≈ N(mean, P⁻¹), with marginals that lean where the correction found that they do.
 
     mean: (F,), λ_MP or its correction. mode: λ_MP. skewness: (F,) of each marginal (zero in a plain Laplace posterior);
@@ -216,7 +218,7 @@ class Posterior:
         if not 0.0 < probability < 1.0:
             raise InvalidInput(f"the prior probability of an edge lies between 0 and 1; got {probability}")
         found = edges_of(self.field)
-        before = log_prior_at_zero(self.objective, found)
+        before = log_prior_at_zero(self.prior_in_force(), found)
         warn_of_tails(self.record, depth=3)
         own = [edge.parameters for edge in found]
         factor = np.array([before[k].sum() - self._log_density_at_zero(k) for k in own])
@@ -226,6 +228,17 @@ class Posterior:
             positive = 1.0 - probability_below(-self.mean / self.sd, self.skewness)
             columns |= {"mean": self.mean[one], "sd": self.sd[one], "p_positive": positive[one]}
         return edge_table(self.field, found, columns, probability / (1.0 - probability))
+
+    def prior_in_force(self) -> PriorInForce | None:
+        """Λ⁻¹, its mean and its tails, as the fit had them; None where the posterior came without a prior."""
+        if self.objective is not None:
+            o = self.objective
+            return PriorInForce(o.precision, o.location, o.tails)
+        if self.prior is None:
+            return None
+        return PriorInForce(
+            self.prior.precision(self.field), self.prior.location(self.field), self.prior.tails(self.field)
+        )
 
     def _log_density_at_zero(self, parameters: IntArray) -> float:
         """log p(λ_k = 0|D) of some parameters together; of a single one with its skewness."""
@@ -300,6 +313,24 @@ class Posterior:
         """The same, without the cases that it came from: small to keep, but with nothing to check it against."""
         result = copy.copy(self)
         result.objective = result.plain = None
+        return result
+
+    def with_data(self, X: Any) -> "Posterior":
+        """The same with the cases that it was fitted on, where it came without: for ``check``, ``bf.loo`` and pictures.
+
+        X: as in ``bf.fit``.
+        """
+        prior = self.prior_in_force()
+        if not isinstance(self.field, RandomField) or prior is None:
+            raise InvalidInput("data go back to posteriors of fields, with their prior; fit sequences and graphs anew")
+        objective = mrf_objective(self.field, X, Normal(variance=1.0), Auto())
+        if int(objective.weight) != self.record.n_cases:
+            raise InvalidInput(
+                f"this posterior was fitted on {self.record.n_cases} cases, and X has {int(objective.weight)}: give the "
+                "same ones"
+            )
+        result = copy.copy(self)
+        result.objective = replace(objective, precision=prior.precision, location=prior.location, tails=prior.tails)
         return result
 
     def save(self, path: str | Path) -> None:

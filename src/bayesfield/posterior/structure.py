@@ -154,7 +154,7 @@ def _groups(posterior: Posterior, edges: Sequence[Edge], prior: GraphPrior) -> p
     return pivots.Groups(
         np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         np.concatenate([e.parameters for e in edges]),
-        log_prior_at_zero(posterior.objective, edges),
+        log_prior_at_zero(posterior.prior_in_force(), edges),
         prior.log_odds(len(edges)),
     )
 

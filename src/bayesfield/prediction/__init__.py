@@ -5,6 +5,7 @@ from bayesfield.prediction.graph import predict_graphs
 from bayesfield.prediction.leave_one_out import Loo, loo
 from bayesfield.prediction.n_best import Labelling, n_best_sequences
 from bayesfield.prediction.predictive_check import PredictiveCheck, predictive_check
+from bayesfield.prediction.reliability import reliability
 from bayesfield.prediction.tally import Prediction
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "predict_graphs",
     "predict_sequences",
     "predictive_check",
+    "reliability",
 ]

@@ -102,7 +102,7 @@ def predictive_check(
     """
     if not isinstance(draws, int | np.integer) or draws < _FEWEST:
         raise InvalidInput(f"draws must be a whole number of at least {_FEWEST}, for intervals of 95 %; got {draws!r}")
-    field, codes = _cases(posterior, X)
+    field, codes = observed_cases(posterior, X)
     known, generator = compiled(field), np.random.default_rng(rng)
     chosen = simulator(known, engine)
     sets = replicates(known, codes, posterior.sample(int(draws), generator), chosen, generator)
@@ -121,12 +121,12 @@ def predictive_check(
     return PredictiveCheck(pd.concat(parts, ignore_index=True), found, len(codes), repr(chosen))
 
 
-def _cases(posterior: Posterior, X: Any) -> tuple[RandomField, IntArray]:
+def observed_cases(posterior: Posterior, X: Any) -> tuple[RandomField, IntArray]:
     """The field, and cases as positions in the states, −1 in the holes."""
     field, carried = posterior.field, posterior.objective
     if not isinstance(field, RandomField):
         raise InvalidInput(
-            "predictive_check is for fields; labels given inputs are judged by bf.loo or on data held out"
+            "this compares a field with cases; labels given inputs are judged by bf.loo or on data held out"
         )
     if X is not None:
         codes = field.encode(X, holes=True)

@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from bayesfield.graph import CompiledField
+from bayesfield.graph import CompiledField, compiled
 from bayesfield.inference import Auto, Exact, Sampled, as_engine
 from bayesfield.inference.chains import fresh, run
+from bayesfield.model import RandomField
+from bayesfield.posterior import Posterior
 from bayesfield.types import FloatArray, IntArray, InvalidInput
 
 _CELLS = 20_000_000  # of chains' states, or entries of their tables, that are held at a time
@@ -22,6 +24,18 @@ def replicates(
     for states in drawn(known, len(codes), points, engine, rng):
         states[holes] = -1
         yield states
+
+
+def new_cases(posterior: Posterior, n: int, draws: int, rng: np.random.Generator) -> IntArray:
+    """(n, variables) positions in the states, from the posterior predictive: each draw of the parameters its share."""
+    if not isinstance(posterior.field, RandomField):
+        raise InvalidInput("new cases are drawn of fields; labels are drawn given inputs")
+    known = compiled(posterior.field)
+    points = posterior.sample(min(draws, n), rng)
+    shape = np.zeros((-(-n // len(points)), posterior.field.n_variables), dtype=np.int64)
+    drawn = np.concatenate(list(replicates(known, shape, points, simulator(known, None), rng)))
+    result: IntArray = rng.permutation(drawn)[:n]
+    return result
 
 
 def simulator(known: CompiledField, engine: Any) -> Exact | Sampled:

@@ -1,0 +1,26 @@
+"""The command line: parse, call, write. One file for the commands that belong together."""
+
+from bayesfield.cli.app import app, main
+from bayesfield.cli.converting import convert
+from bayesfield.cli.fields import compare, fit, infer
+from bayesfield.cli.options import Learner
+from bayesfield.cli.saved import check, impute, predict, report, sample
+from bayesfield.cli.studies import bench, calibrate, reproduce
+
+__all__ = [
+    "Learner",
+    "app",
+    "bench",
+    "calibrate",
+    "check",
+    "compare",
+    "convert",
+    "fit",
+    "impute",
+    "infer",
+    "main",
+    "predict",
+    "report",
+    "reproduce",
+    "sample",
+]

@@ -1,0 +1,123 @@
+"""The command itself: how it speaks, how it ends. Results go to stdout or to files, everything else to stderr."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import pandas as pd
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+import bayesfield as bf
+
+REFUSED, NOT_CONVERGED, INTERRUPTED = 1, 3, 130
+
+app = typer.Typer(
+    name="bayesfield",
+    help="Bayesian learning of discrete random fields.",
+    epilog="Exit codes: 0 done, 1 refused (bad input, too large), 2 wrong usage, 3 done but not converged, "
+    "130 interrupted. bayesfield --install-completion teaches your shell the commands.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+notes = Console(stderr=True)
+Json = Annotated[bool, typer.Option("--json", help="Write the result to stdout as JSON, for programs.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"bayesfield {bf.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+) -> None:
+    pass
+
+
+def note(text: object) -> None:
+    """A line on stderr."""
+    notes.print(escape(str(text)), highlight=False, soft_wrap=True)
+
+
+def show(payload: Any, table: Table | str | None, as_json: bool) -> None:
+    """The result on stdout: for programs, or for people."""
+    if as_json:
+        sys.stdout.write(json.dumps(plain(payload), ensure_ascii=False, allow_nan=False) + "\n")
+    elif isinstance(table, str):
+        sys.stdout.write(table if table.endswith("\n") else table + "\n")
+    elif table is not None:
+        Console().print(table)
+
+
+def plain(value: Any) -> Any:
+    """Numbers, text, lists and dicts only; what is not finite becomes null, for JSON has no NaN."""
+    if isinstance(value, pd.DataFrame):
+        return [plain(row) for row in value.to_dict(orient="records")]
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def text_table(rows: pd.DataFrame, index: bool = True, **options: Any) -> Table:
+    """A frame as text, its index first."""
+    shown = Table(title=rows.attrs.get("title"), **options)
+    if index:
+        shown.add_column(str(rows.index.name or ""))
+    for column in rows.columns:
+        shown.add_column(str(column), justify="right")
+    for name, row in rows.iterrows():
+        cells = ("" if pd.isna(v) else f"{v:.3f}" if isinstance(v, float) else escape(str(v)) for v in row)
+        shown.add_row(*((escape(str(name)),) if index else ()), *cells)
+    return shown
+
+
+@contextmanager
+def progress(what: str, kept: str = "nothing was written") -> Iterator[Any]:
+    """A bar on stderr with the time that is left; yields what sets it to (done, total). kept: said when interrupted."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=notes) as bar:
+        task = bar.add_task(what, total=None)
+        try:
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+        except KeyboardInterrupt:
+            bar.stop()
+            note(f"interrupted; {kept}")
+            raise typer.Exit(INTERRUPTED) from None
+
+
+def main() -> None:
+    """The entry point: errors in plain words, no stack trace."""
+    try:
+        app()
+    except bf.BayesfieldError as error:
+        notes.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        sys.exit(REFUSED)
+    except KeyboardInterrupt:
+        note("interrupted; nothing was written")
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:  # whoever read stdout has read enough
+        sys.stderr.close()
+        sys.exit(0)

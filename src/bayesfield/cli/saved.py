@@ -1,0 +1,209 @@
+"""What to do with a saved posterior: ``sample``, ``predict``, ``impute``, ``check`` and ``report``."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import typer
+
+import bayesfield as bf
+from bayesfield.cli.app import Json, app, note, notes, show
+from bayesfield.formats import uai
+from bayesfield.formats.conll import read_conll
+from bayesfield.formats.crfsuite import inputs_of
+from bayesfield.formats.frames import read_frame, write_frame
+from bayesfield.prediction.given_others import given_others
+from bayesfield.prediction.replicates import new_cases
+from bayesfield.types import InvalidInput
+
+Saved = Annotated[Path, typer.Argument(help="posterior.bf, or the folder that bayesfield fit wrote.")]
+Out = Annotated[Path | None, typer.Option(help="A table to write (CSV, TSV, Parquet, JSON); stdout by default.")]
+Draws = Annotated[int, typer.Option(min=1, help="Of the parameters, to average over.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of all draws.")]
+
+
+@app.command()
+def sample(
+    model: Annotated[Path, typer.Argument(help="A saved posterior (posterior.bf, or its folder), or a UAI model.")],
+    cases: Annotated[int, typer.Option(min=1, help="How many.")] = 1000,
+    draws: Draws = 100,
+    seed: Seed = 0,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Draw new cases: from a posterior (each draw of the parameters gives its share), or from a UAI network.
+
+    Example: bayesfield sample votes-fit --cases 500 --out new.csv
+    """
+    rng = np.random.default_rng(seed)
+    if model.suffix.lower() == ".uai":
+        field = uai.read_model(model)
+        values = bf.sample(field, np.empty(0), cases, rng)
+    else:
+        posterior = _posterior(model)
+        field = _of_field(posterior)
+        values = field.decode(new_cases(posterior, cases, draws, rng))
+    _put(pd.DataFrame(values, columns=field.names), out, as_json)
+
+
+@app.command()
+def predict(
+    posterior: Saved,
+    data: Annotated[Path, typer.Argument(help="A table of cases; for a CRF, sentences in CoNLL columns.")],
+    column: Annotated[str | None, typer.Option(help="Which column, given the others; needed for tables.")] = None,
+    window: Annotated[int, typer.Option(min=0, help="CRFs: as in fit.")] = 1,
+    labelled: Annotated[bool, typer.Option(help="CRFs: whether the last column is a label, to be compared.")] = True,
+    draws: Draws = 100,
+    seed: Seed = 0,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Probabilities of a column given the others, or of the labels of sentences, averaged over the posterior.
+
+    Example: bayesfield predict votes-fit votes.csv --column crime --out crime.csv
+
+    Example: bayesfield predict tagger test.conll --window 2 --out labels.csv
+    """
+    found = _posterior(posterior)
+    if isinstance(found.field, bf.CRF):
+        table = _labels(found, data, window, labelled, draws, seed)
+    else:
+        table = _column(found, data, column, draws, seed)
+    _put(table, out, as_json)
+
+
+@app.command()
+def impute(
+    posterior: Saved,
+    data: Annotated[Path, typer.Argument(help="A table with empty cells.")],
+    out: Out = None,
+    cells: Annotated[Path | None, typer.Option(help="A table to write: every hole, its state, how likely.")] = None,
+    draws: Draws = 100,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Fill the empty cells of a table with their likeliest states, and say how likely they are.
+
+    Example: bayesfield impute votes-fit votes.csv --out filled.csv --cells holes.csv
+    """
+    found = _posterior(posterior)
+    field, table = _of_field(found), read_frame(data)
+    seen = _columns(field, table, data)
+    given = found.impute(table[seen], draws, 0, seed)
+    columns = [field.names.index(name) for name in seen]
+    filled = table.copy()
+    filled[seen] = pd.DataFrame(given.filled[:, columns], columns=seen, index=table.index)
+    if cells is not None:
+        write_frame(cells, given.table())
+        note(f"wrote {cells}")
+    _put(filled, out, as_json)
+
+
+@app.command()
+def check(
+    posterior: Saved,
+    data: Annotated[Path, typer.Argument(help="The table that it was fitted on.")],
+    draws: Annotated[int, typer.Option(min=40, help="Replicated data sets.")] = 100,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """How far to trust a fit: its mode against sampling, and the data against data that the model would give.
+
+    Example: bayesfield check votes-fit votes.csv
+    """
+    with notes.status("sampling at the mode …"):
+        found = _with_data(_posterior(posterior), data)
+        fidelity = found.check(seed)
+        replicated = bf.predictive_check(found, draws=draws, rng=seed)
+    payload = {
+        "passed": fidelity.passed,
+        "rms": fidelity.rms,
+        "verdict": fidelity.verdict,
+        "width": fidelity.width,
+        "predictive": replicated.table,
+        "outside": len(replicated.outside),
+    }
+    show(payload, f"{fidelity}\n\n{replicated}", as_json)
+
+
+@app.command()
+def report(
+    posterior: Saved,
+    out: Annotated[Path, typer.Option(help="The HTML file to write.")],
+    data: Annotated[Path | None, typer.Option(help="The table that it was fitted on, for the check.")] = None,
+    title: Annotated[str | None, typer.Option(help="Of the page.")] = None,
+) -> None:
+    """One self-contained HTML page: network, parameters, evidence, check, settings.
+
+    Example: bayesfield report votes-fit --data votes.csv --title "House votes" --out votes.html
+    """
+    found = _posterior(posterior)
+    with notes.status("writing the report …"):
+        (found if data is None else _with_data(found, data)).report(out, title=title)
+    note(f"wrote {out}")
+
+
+def _posterior(path: Path) -> bf.Posterior:
+    return bf.load(path / "posterior.bf" if path.is_dir() else path)
+
+
+def _of_field(posterior: bf.Posterior) -> bf.RandomField:
+    if not isinstance(posterior.field, bf.RandomField):
+        raise InvalidInput("this posterior is of a CRF, which labels sentences: bayesfield predict")
+    return posterior.field
+
+
+def _with_data(posterior: bf.Posterior, data: Path) -> bf.Posterior:
+    field, table = _of_field(posterior), read_frame(data)
+    return posterior.with_data(table[_columns(field, table, data)])
+
+
+def _columns(field: bf.RandomField, table: pd.DataFrame, data: Path) -> list[str]:
+    """The field's observed variables, which the table must have."""
+    table.columns = [str(c) for c in table.columns]
+    seen = [name for i, name in enumerate(field.names) if i not in set(field.hidden)]
+    absent = [name for name in seen if name not in table]
+    if absent:
+        raise InvalidInput(f"{data} has no column {absent[0]!r}; the posterior is of {seen[:12]}")
+    return seen
+
+
+def _column(posterior: bf.Posterior, data: Path, column: str | None, draws: int, seed: int) -> pd.DataFrame:
+    field, table = _of_field(posterior), read_frame(data)
+    if column not in field.names:
+        raise InvalidInput(f"--column is one of {field.names[:20]}; got {column!r}")
+    if column not in [str(c) for c in table.columns]:
+        table[column] = None
+    codes = field.encode(table[_columns(field, table, data)], holes=True)
+    j = field.names.index(column)
+    p = given_others(posterior, codes, j, draws, seed)
+    states = field.states[j]
+    best = p.argmax(axis=1)
+    named = {f"P({state})": p[:, k] for k, state in enumerate(states)}
+    return pd.DataFrame({"predicted": [states[k] for k in best], **named})
+
+
+def _labels(posterior: bf.Posterior, data: Path, window: int, labelled: bool, draws: int, seed: int) -> pd.DataFrame:
+    """A row for each word: sentence, position, its label if known, the prediction, and how likely that is."""
+    crf: Any = posterior.field
+    X, y = read_conll(data, label=-1 if labelled else None, features=window or None)
+    known = {name: k for k, name in enumerate(crf.inputs)}
+    found = bf.predict_sequences(crf, posterior, [inputs_of(s, known) for s in X], draws=draws, rng=seed)
+    places = [(k, t) for k, sentence in enumerate(X) for t in range(len(sentence))]
+    table = pd.DataFrame(places, columns=["sentence", "position"])
+    if labelled:
+        table["label"] = [label for labels in y for label in labels]
+    table["predicted"] = [crf.visible[k] for k in found.labels]
+    table["probability"] = found.probabilities[np.arange(len(found.labels)), found.labels]
+    if labelled:
+        note(f"{float((table['label'] == table['predicted']).mean()):.1%} of {len(table)} labels are as given")
+    return table
+
+
+def _put(table: pd.DataFrame, out: Path | None, as_json: bool) -> None:
+    if out is not None:
+        write_frame(out, table)
+        note(f"wrote {len(table)} rows to {out}")
+    if out is None or as_json:
+        show(table, table.to_csv(index=False), as_json)

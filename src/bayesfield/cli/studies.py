@@ -1,0 +1,98 @@
+"""Long work that is kept as it goes: ``reproduce``, ``calibrate``; and ``bench``, how fast this machine is."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayesfield import parallel
+from bayesfield.cli.app import Json, app, note, progress, show, text_table
+from bayesfield.cli.options import FigureName, ScaleName
+
+Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; by default one for each core.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of data, chains and draws.")]
+Folder = Annotated[Path, typer.Option(help="The folder to write to; an interrupted run there goes on.")]
+Scheduler = Annotated[
+    str | None, typer.Option(help="Address of a Dask scheduler, whose workers do the work and see the folder.")
+]
+
+
+@app.command()
+def reproduce(
+    figure: Annotated[FigureName, typer.Argument(help="Figure of the paper; faq, ocr: all predictors.")],
+    out: Folder,
+    scale: Annotated[ScaleName, typer.Option(help="quick: minutes; paper: the paper's protocol.")] = ScaleName.quick,
+    jobs: Jobs = None,
+    seed: Seed = 0,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of data sets (faq, ocr_letters); by default BAYESFIELD_DATA.")
+    ] = None,
+    scheduler: Scheduler = None,
+    as_json: Json = False,
+) -> None:
+    """Rerun one of the paper's experiments: figure (PNG, SVG), table (CSV) and manifest.
+
+    fig6, fig7, fig8 and faq label lines of files: of the FAQ data where they are, else of Python's standard library.
+
+    Finished parts are kept in OUT/cells: after an interruption the same command goes on and ends in the same table
+    (but for the seconds that each part took).
+
+    Example: bayesfield reproduce fig2 --scale quick --out fig2
+    """
+    from bayesfield import experiments  # matplotlib takes a second to import
+
+    workers = parallel.cores() if jobs is None else jobs
+    with progress(f"{figure.value}, {scale.value}", _kept(out)) as tell:
+        table = experiments.reproduce(figure.value, out, scale.value, workers, seed, data, watch=tell, client=scheduler)
+    show(table, text_table(experiments.experiment(figure.value, data).shown(table)), as_json)
+    note(f"wrote {figure.value}.png, .svg, .csv and manifest.json to {out}")
+
+
+@app.command()
+def calibrate(
+    out: Folder,
+    problem: Annotated[
+        list[str] | None, typer.Option(help="Such as grid-kikuchi; may be repeated; by default all.")
+    ] = None,
+    simulations: Annotated[int, typer.Option(min=2, help="Of every problem.")] = 200,
+    jobs: Jobs = None,
+    seed: Seed = 0,
+    scheduler: Scheduler = None,
+    as_json: Json = False,
+) -> None:
+    """Are the posteriors right? Ranks of true values among draws, and coverage of 90 % intervals, by simulation.
+
+    Parameters are drawn from the prior, data from the field, and the posterior is fitted: chains, grids, dense
+    networks and chain CRFs, by every engine. Writes rank histograms, a table with a row for each simulation, and a
+    manifest; interrupted, the same command goes on.
+
+    Example: bayesfield calibrate --problem grid-kikuchi --simulations 50 --out calibration
+    """
+    from bayesfield import experiments
+    from bayesfield.experiments.calibration import Calibration
+
+    workers = parallel.cores() if jobs is None else jobs
+    with progress("calibration", _kept(out)) as tell:
+        table = experiments.calibrate(out, simulations, problem or (), workers, seed, watch=tell, client=scheduler)
+    shown = Calibration().shown(table)
+    show(shown.reset_index(names="problem"), text_table(shown), as_json)
+    note(f"wrote calibration.png, .svg, .csv and manifest.json to {out}")
+
+
+@app.command()
+def bench(as_json: Json = False) -> None:
+    """How fast this library is on this machine: half a minute of small tasks, each the best of several runs.
+
+    The comparisons with other libraries are in the repository: make bench.
+
+    Example: bayesfield bench --json > speeds.json
+    """
+    from bayesfield.experiments.speeds import in_words, speeds
+
+    with progress("measuring") as tell:
+        table = speeds(tell)
+    show(table, text_table(in_words(table), index=False), as_json)
+
+
+def _kept(out: Path) -> str:
+    return f"what is finished is kept in {out}, and the same command goes on from there"

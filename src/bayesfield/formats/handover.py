@@ -1,0 +1,47 @@
+"""A folder that R reads: tables with named columns, a square matrix of couplings for qgraph, and how it was found."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from bayesfield.files import write_text
+from bayesfield.formats.tables import fit_summary
+from bayesfield.model import RandomField
+from bayesfield.posterior import Posterior
+from bayesfield.types import InvalidInput
+
+
+def write_handover(folder: str | Path, posterior: Posterior, probability: float = 0.5) -> None:
+    """parameters.csv, edges.csv, couplings.csv and fit.json.
+
+    parameters.csv: ``posterior.summary()`` and each parameter's group. edges.csv: ``posterior.edges(probability)``,
+    where every edge has parameters of its own. couplings.csv: the posterior means as a square matrix with the
+    variables' names in its first row and column, zero on the diagonal; where every edge has one parameter.
+    """
+    field = posterior.field
+    if not isinstance(field, RandomField):
+        raise InvalidInput(f"a hand-over is for posteriors of bf.RandomField; got {field!r}")
+    target = Path(folder)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"cannot write to {folder}: {error.strerror}") from None
+    parameters = posterior.summary().reset_index()
+    parameters.insert(1, "group", list(field.groups))
+    write_text(target / "parameters.csv", parameters.to_csv(index=False))
+    edges = posterior.edges(probability)
+    write_text(target / "edges.csv", edges.to_csv(index=False))
+    if "mean" in edges:
+        write_text(target / "couplings.csv", _matrix(field, edges).to_csv())
+    write_text(target / "fit.json", json.dumps(fit_summary(posterior), indent=2) + "\n")
+
+
+def _matrix(field: RandomField, edges: pd.DataFrame) -> pd.DataFrame:
+    place = {name: i for i, name in enumerate(field.names)}
+    i = np.array([place[name] for name in edges["first"]])
+    j = np.array([place[name] for name in edges["second"]])
+    values = np.zeros((field.n_variables, field.n_variables))
+    values[i, j] = values[j, i] = edges["mean"].to_numpy()
+    return pd.DataFrame(values, index=pd.Index(field.names), columns=pd.Index(field.names))

@@ -1,0 +1,82 @@
+"""Posteriors and draws as labelled arrays of xarray."""
+
+from typing import Any
+
+import numpy as np
+
+from bayesfield.posterior import Posterior
+from bayesfield.response.base import require_dense
+from bayesfield.samplers import Draws
+from bayesfield.types import InvalidInput, TooLarge
+
+
+def to_xarray(posterior: Posterior | Draws, n: int = 1000, rng: np.random.Generator | int | None = 0) -> Any:
+    """A Dataset by ``parameter``: mean, sd, lower and upper (95 %), p_positive, skewness; covariance; draws.
+
+    The covariance, by parameter and ``other``, is left out where it does not fit in memory. Of a posterior, n draws by
+    ``draw`` and parameter, none for n = 0; of draws of ``bf.sample_posterior``, all of them, by ``chain`` too. The
+    attributes tell how it was found.
+    """
+    try:
+        import xarray
+    except ImportError:
+        raise InvalidInput("to_xarray needs xarray: pip install xarray") from None
+    if n < 0:
+        raise InvalidInput(f"the number of draws must not be negative; got {n}")
+    table = posterior.summary()
+    columns = [c for c in ("mean", "sd", "lower", "upper", "p_positive") if c in table]
+    arrays: dict[str, Any] = {c: (("parameter",), table[c].to_numpy(dtype=np.float64)) for c in columns}
+    names = list(posterior.field.parameter_names)
+    labels: dict[str, Any] = {"parameter": names}
+    if isinstance(posterior, Posterior):
+        more, attributes = _of_posterior(posterior, n, rng), _told(posterior)
+    else:
+        more, attributes = _of_draws(posterior), {"made_by": posterior.sampler, "seconds": posterior.seconds}
+    if "covariance" in more:
+        labels["other"] = names
+    return xarray.Dataset(arrays | more, labels, {"inference_library": "bayesfield"} | attributes)
+
+
+def _of_posterior(posterior: Posterior, n: int, rng: np.random.Generator | int | None) -> dict[str, Any]:
+    found: dict[str, Any] = {"skewness": (("parameter",), posterior.skewness)}
+    if _fits(len(posterior.mean)):
+        found["covariance"] = (("parameter", "other"), posterior.covariance())
+    if n:
+        found["draws"] = (("draw", "parameter"), posterior.sample(n, rng))
+    return found
+
+
+def _of_draws(draws: Draws) -> dict[str, Any]:
+    flat = draws.flat
+    away = flat - flat.mean(axis=0)
+    spread = np.maximum((away**2).mean(axis=0), np.finfo(float).tiny)
+    found: dict[str, Any] = {"skewness": (("parameter",), (away**3).mean(axis=0) / spread**1.5)}
+    if _fits(flat.shape[1]):
+        found["covariance"] = (("parameter", "other"), np.atleast_2d(np.cov(flat.T)))
+    return found | {"draws": (("chain", "draw", "parameter"), draws.values)}
+
+
+def _fits(size: int) -> bool:
+    try:
+        require_dense(size, "the full covariance")
+    except TooLarge:
+        return False
+    return True
+
+
+def _told(posterior: Posterior) -> dict[str, Any]:
+    """What netCDF can keep: text and numbers."""
+    record = posterior.record
+    return {
+        "made_by": f"Gaussian posterior, {record.engine}",
+        "engine": record.engine,
+        "response": record.response,
+        "method": record.method,
+        "status": str(record.status),
+        "inference": str(record.inference),
+        "correction": str(record.correction),
+        "precision": record.form,
+        "cases": record.n_cases,
+        "log_likelihood": record.log_likelihood,
+        "seconds": record.seconds,
+    }

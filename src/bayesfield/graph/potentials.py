@@ -1,0 +1,37 @@
+"""The tables of a field at given parameters, for whoever takes a field as a product of tables."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesfield.graph.compiled import as_parameters, compiled
+from bayesfield.model import RandomField
+from bayesfield.types import FloatArray, InvalidInput
+
+_LARGEST = 700.0  # log of the largest number there is, about
+
+
+class Potential(NamedTuple):
+    """A table of potentials ≥ 0 over some variables, one axis for each. scope: their numbers, ascending."""
+
+    scope: tuple[int, ...]
+    table: FloatArray
+
+
+def potentials_of(field: RandomField, parameters: Any = ()) -> list[Potential]:
+    """p(x|λ) Z as a product: a table for every variable, then one for every set of variables that share factors; and
+    one without variables where the field has a constant."""
+    known = compiled(field)
+    g = known.graph.arrays
+    theta = known.design.potentials(as_parameters(field, parameters))
+    if theta.max(initial=-np.inf) > _LARGEST or abs(known.design.constant) > _LARGEST:
+        raise InvalidInput("a log-potential above 700 is too large to write as a potential; scale the tables down")
+    scopes: list[list[int]] = [[i] for i in range(field.n_variables)]
+    scopes += [g.scope[g.scope_ptr[a] : g.scope_ptr[a + 1]].tolist() for a in range(len(g.table_ptr) - 1)]
+    tables = np.split(np.exp(theta), np.concatenate([g.node_ptr[1:], g.table_ptr[1:]]))[: len(scopes)]
+    result = [
+        Potential(tuple(s), t.reshape([int(g.cardinality[i]) for i in s])) for s, t in zip(scopes, tables, strict=True)
+    ]
+    if known.design.constant:
+        result.append(Potential((), np.array(np.exp(known.design.constant))))
+    return result
