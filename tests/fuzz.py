@@ -195,7 +195,9 @@ def readers():
     def fasta(path):
         with contextlib.suppress(bf.BayesfieldError):
             bf.read_fasta(path, insertions="keep", max_bytes=2**26)
-        bf.read_fasta(path).effective()
+        found = bf.read_fasta(path)
+        if len(found.names) < 1000:  # of many it takes long, and should
+            found.effective()
 
     def csv(path):
         cases = tables.read_cases(path)

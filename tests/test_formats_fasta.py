@@ -91,6 +91,16 @@ def test_weights_by_plain_counting(identity):
         made.weights(0.0)
 
 
+def test_weights_in_a_fit():
+    """Copies of a sequence, each with its share, count as one."""
+    codes = np.unique(np.random.default_rng(1).integers(3, size=(40, 4)), axis=0).astype(np.int8)
+    twice = np.concatenate([codes, codes])
+    family = bf.Alignment(tuple(map(str, range(len(twice)))), twice, "AC-")
+    field = bf.potts(4, [(0, 1), (1, 2), (2, 3)], 3)
+    weighted = bf.fit(field, family.codes, weights=family.weights(1.0))
+    np.testing.assert_allclose(weighted.mode, bf.fit(field, codes).mode, atol=1e-6)
+
+
 # --- scores of contacts -------------------------------------------------------------------------------------
 
 

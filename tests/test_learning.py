@@ -264,3 +264,44 @@ def test_lbfgs_goes_on_where_values_no_longer_tell():
     found = lbfgs(objective, start, 1e-10, 500)
     assert np.abs(found.parameters - exact.parameters).max() < 1e-9
     assert found.iterations[-1].distance < 1e-9
+
+
+def test_whole_weights_are_repeated_cases():
+    rng = np.random.default_rng(0)
+    field = bf.potts(4, [(0, 1), (1, 2), (2, 3), (0, 3)], 3)
+    X = bf.sample(field, rng.normal(0, 0.5, field.n_parameters), 60, rng)
+    weights = rng.integers(0, 4, 60)
+    weighted, repeated = bf.fit(field, X, weights=weights), bf.fit(field, np.repeat(X, weights, axis=0))
+    np.testing.assert_allclose(weighted.mean, repeated.mean, atol=ALGEBRA)
+    np.testing.assert_allclose(weighted.sd, repeated.sd, atol=ALGEBRA)
+    assert weighted.record.n_cases == weights.sum()
+    assert weighted.evidence().value == pytest.approx(repeated.evidence().value, rel=ALGEBRA)
+
+
+@pytest.mark.parametrize("engine", [bf.Bethe(), bf.Kikuchi(), bf.Sampled()])
+def test_weights_count_for_every_engine(engine):
+    field = bf.grid(2, 3)
+    X = bf.sample(field, np.full(field.n_parameters, 0.2), 50, 0)
+    doubled = bf.fit(field, X, engine=engine, weights=np.full(50, 2.0))
+    repeated = bf.fit(field, np.repeat(X, 2, axis=0), engine=engine)
+    np.testing.assert_allclose(doubled.mode, repeated.mode, atol=0.02 * repeated.sd.max())
+    np.testing.assert_allclose(doubled.sd, repeated.sd, rtol=0.02)
+
+
+def test_weights_that_cannot_be():
+    field = bf.grid(2, 2)
+    X = bf.sample(field, np.zeros(field.n_parameters), 10, 0)
+    for wrong in (np.ones(9), -np.ones(10), np.full(10, np.nan), "many"):
+        with pytest.raises(bf.InvalidInput, match="weights"):
+            bf.fit(field, X, weights=wrong)
+    holed = X.astype(object)
+    holed[0, 0] = None
+    with pytest.raises(bf.InvalidInput, match="complete cases"):
+        bf.fit(field, holed, weights=np.ones(10))
+    with pytest.raises(bf.InvalidInput, match="with weights"):
+        bf.fit(field, X, weights=np.ones(10), method="pseudo_likelihood")
+    fitted = bf.fit(field, X, weights=np.full(10, 0.5))
+    with pytest.raises(bf.InvalidInput, match="left out"):
+        bf.loo(fitted)
+    with pytest.raises(bf.InvalidInput, match="weighted"):
+        bf.predictive_check(fitted)

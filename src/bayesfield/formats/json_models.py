@@ -1,6 +1,6 @@
 """A field at given parameters as JSON: names, states, and tables of potentials.
 
-    {"variables": {"rain": ["no", "yes"], …}, "factors": [{"variables": ["rain", "wet"], "table": [[…], …]}, …]}
+{"variables": {"rain": ["no", "yes"], …}, "factors": [{"variables": ["rain", "wet"], "table": [[…], …]}, …]}
 """
 
 import json

@@ -36,7 +36,7 @@ from bayesfield.types import BayesfieldError, FloatArray, InvalidInput
 FORMAT, VERSION = "bayesfield posterior", 1
 _HEADER = "header.json"
 _ENTRIES = 100_000  # of an archive, at most
-_SWEEPS = 1_000_000  # of an engine, at most
+_SWEEPS = 100_000  # of an engine, at most
 _LOOP = 12  # variables of a loop, at most
 _OBJECTS = 30  # bytes in memory for a byte of JSON, at most
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # of all entries, so that equal posteriors have equal files
@@ -196,12 +196,13 @@ def _made_again(parts: dict[str, Any], field: RandomField) -> Precision:
 
 
 def _bounded(engine: Any) -> Bethe | Kikuchi:
-    """An engine that ends in reasonable time, whatever a file asks of it."""
-    if not isinstance(engine, Bethe | Kikuchi) or engine.max_sweeps > _SWEEPS or engine.max_direct > _SWEEPS:
+    """The engine, with a budget that ends in reasonable time whatever a file asks for."""
+    if not isinstance(engine, Bethe | Kikuchi):
         raise InvalidInput(f"its precision was found by {str(engine)[:80]}, which does not make it again")
     if isinstance(engine, Kikuchi) and engine.max_length > _LOOP:
         raise InvalidInput(f"it asks for loops of {engine.max_length} variables")
-    return engine
+    sweeps, direct = min(engine.max_sweeps, _SWEEPS), min(engine.max_direct, _SWEEPS)
+    return replace(engine, max_sweeps=sweeps, max_direct=direct)
 
 
 def _numbers(found: Any, shape: tuple[int, ...], what: str) -> FloatArray:

@@ -4,7 +4,7 @@ from bayesfield.graph.cases import CaseDesign, case_design, case_energies
 from bayesfield.graph.clamp import Clamped, Phase, clamp
 from bayesfield.graph.compiled import CompiledField, Design, as_parameters, compiled, features, local_variances
 from bayesfield.graph.condition import Conditioned, condition
-from bayesfield.graph.structure import Graph, counts, pair_graph, table_entries
+from bayesfield.graph.structure import Graph, counts, pair_graph, table_entries, weighted_counts
 
 __all__ = [
     "CaseDesign",
@@ -25,4 +25,5 @@ __all__ = [
     "local_variances",
     "pair_graph",
     "table_entries",
+    "weighted_counts",
 ]

@@ -79,6 +79,13 @@ def counts(graph: Graph, codes: IntArray | NDArray[np.int32]) -> FloatArray:
     return totals[0]
 
 
+def weighted_counts(graph: Graph, codes: IntArray, weights: FloatArray) -> FloatArray:
+    """The same where each case counts for its weight, (N,)."""
+    total = np.zeros(graph.n_entries)
+    kernel.weigh_entries(graph.arrays, codes, weights, total)
+    return total
+
+
 def graph_arrays(cardinality: IntArray, scope_ptr: IntArray, scope: IntArray) -> GraphArrays:
     n, m, slots = len(cardinality), len(scope_ptr) - 1, len(scope)
     node_ptr = offsets(cardinality)

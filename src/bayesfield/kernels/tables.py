@@ -38,6 +38,17 @@ def count_entries(g: GraphArrays, codes: np.ndarray, total: FloatArray) -> None:
 
 
 @jit
+def weigh_entries(g: GraphArrays, codes: np.ndarray, weights: FloatArray, total: FloatArray) -> None:
+    """Adds to total (T,) the weights (N,) of the states (N, n) that take each entry of each table."""
+    for c in range(len(codes)):
+        x = codes[c]
+        for i in range(len(g.cardinality)):
+            total[g.node_ptr[i] + x[i]] += weights[c]
+        for a in range(len(g.table_ptr) - 1):
+            total[_entry(g, a, x)] += weights[c]
+
+
+@jit
 def sum_features(
     g: GraphArrays, ptr: IntArray, column: IntArray, value: FloatArray, codes: np.ndarray, out: FloatArray
 ) -> None:

@@ -158,13 +158,18 @@ def composite(
     location: FloatArray,
     block: int = 1,
     blocks: Sequence[Iterable[int]] | None = None,
+    weights: FloatArray | None = None,
 ) -> Composite:
-    """The objective of cases (N, n). blocks: instead of growing them up to ``block`` joint states."""
+    """The objective of cases (N, n), that count for their weights (N,), or once each.
+
+    blocks: instead of growing them up to ``block`` joint states.
+    """
     if blocks is None:
         blocks = field.graph.plan(("blocks", block), lambda g: grown_blocks(g, block))
-    cases, counts = np.unique(codes, axis=0, return_counts=True)
+    cases, which = np.unique(codes, axis=0, return_inverse=True)
+    counts = np.bincount(which.reshape(-1), weights, minlength=len(cases)).astype(np.float64)
     arrays = block_arrays(field, blocks)
-    return Composite(field, arrays, np.ascontiguousarray(cases), counts.astype(np.float64), precision, location)
+    return Composite(field, arrays, np.ascontiguousarray(cases), counts, precision, location)
 
 
 def composite_map(
@@ -181,7 +186,11 @@ def composite_map(
 
 
 def pseudo_likelihood_map(
-    field: CompiledField, codes: IntArray, precision: FloatArray, location: FloatArray
+    field: CompiledField,
+    codes: IntArray,
+    precision: FloatArray,
+    location: FloatArray,
+    weights: FloatArray | None = None,
 ) -> FloatArray:
     """The pseudo-likelihood's optimum: cheap, consistent, and a good start for dense fields."""
-    return composite_map(composite(field, codes, precision, location), location, 1e-6).parameters
+    return composite_map(composite(field, codes, precision, location, weights=weights), location, 1e-6).parameters

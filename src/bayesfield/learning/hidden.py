@@ -18,6 +18,7 @@ from bayesfield.inference import Auto, Engine, Exact, Sampled
 from bayesfield.inference.parts import log_z_by_part
 from bayesfield.learning.objective import FieldObjective, Point, fixed_energy, log_z_along, observed_objective
 from bayesfield.model import Prior, RandomField
+from bayesfield.model.prior import as_numbers
 from bayesfield.response import ContrastResponse, Response
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Marginals, Outcome
 
@@ -154,17 +155,30 @@ class HiddenObjective(FieldObjective):
         return seen[owner], sizes[owner].astype(np.float64)
 
 
-def mrf_objective(random_field: RandomField, X: Any, prior: Prior, engine: Engine) -> FieldObjective:
+def mrf_objective(
+    random_field: RandomField, X: Any, prior: Prior, engine: Engine, weights: Any = None
+) -> FieldObjective:
     """The objective for cases X, an (N, n) array or DataFrame in the states' own values, with or without holes.
 
-    A case with nothing observed adds log Z − log Z, and so is left out.
+    A case with nothing observed adds log Z − log Z, and so is left out. weights: what each case counts for.
     """
     codes, known = random_field.encode(X, holes=True), compiled(random_field)
     by_prior = prior.precision(random_field), prior.location(random_field)
     if (codes >= 0).all():
-        return observed_objective(known, codes, *by_prior, engine)
+        return observed_objective(known, codes, *by_prior, engine, _case_weights(weights, len(codes)))
+    if weights is not None:
+        raise InvalidInput("weights are for complete cases: these have missing cells or hidden variables")
     require_seen(random_field, (codes >= 0).sum(axis=0))
     return hidden_objective(known, codes, *by_prior, engine)
+
+
+def _case_weights(weights: Any, cases: int) -> FloatArray | None:
+    if weights is None:
+        return None
+    found = as_numbers(weights, "weights of cases")
+    if found.shape != (cases,) or not np.isfinite(found).all() or (found < 0).any():
+        raise InvalidInput(f"weights are {cases} finite numbers not below zero, one for each case; got {weights!r}")
+    return found
 
 
 def require_seen(random_field: RandomField, seen: IntArray) -> None:

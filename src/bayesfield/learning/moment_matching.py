@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.linalg import spsolve
+from scipy.sparse.linalg import LinearOperator, cg
 
 from bayesfield.learning.objective import FieldObjective
 from bayesfield.learning.optimise import Optimum
@@ -21,6 +21,7 @@ from bayesfield.response.indicators import slot_states
 from bayesfield.types import FloatArray, GraphArrays, Options, Outcome, Status
 
 _RIDGE = 1e-6  # settles parameters that the tables leave open
+_TIGHT, _STEPS = 1e-12, 1000  # of conjugate gradients
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,13 +42,21 @@ def pseudo_moments(objective: FieldObjective) -> FloatArray:
         return objective.location
     target = _matching_tables(known.graph.arrays, objective.frequencies()) - known.design.offset
     target[~np.isfinite(target)] = 0.0
-    move = _without_single_parts(known.graph.arrays)
-    left = (move @ known.design.matrix).tocsc()
-    normal = (left.T @ left + _RIDGE * sparse.eye_array(left.shape[1])).tocsc()
-    if not left.shape[1]:
+    moves, A = _Moves(known.graph.arrays), known.design.matrix
+    if not A.shape[1]:
         return np.empty(0)
-    result: FloatArray = np.atleast_1d(spsolve(normal, left.T @ (move @ target)))
-    return result
+
+    def normal(v: FloatArray) -> FloatArray:
+        """(MA)ᵀMA v + ridge v; M itself is not formed: the square of a table's size is large where states are many."""
+        result: FloatArray = A.T @ moves.transposed(moves.times(A @ v)) + _RIDGE * v
+        return result
+
+    right = A.T @ moves.transposed(moves.times(target))
+    operator = LinearOperator((A.shape[1], A.shape[1]), matvec=normal, dtype=np.float64)
+    diagonal = np.asarray(A.multiply(A).sum(axis=0)).ravel() + _RIDGE
+    scale = LinearOperator(operator.shape, matvec=lambda v: v / diagonal, dtype=np.float64)
+    result, _ = cg(operator, right, rtol=_TIGHT, maxiter=_STEPS, M=scale)
+    return np.asarray(result, dtype=np.float64)
 
 
 def _matching_tables(g: GraphArrays, frequencies: FloatArray) -> FloatArray:
@@ -60,24 +69,42 @@ def _matching_tables(g: GraphArrays, frequencies: FloatArray) -> FloatArray:
     return log_belief
 
 
-def _without_single_parts(g: GraphArrays) -> Any:
-    """The linear map that moves each factor's functions of one variable to that variable, and centres every table."""
-    n_node, n_factor = int(g.node_ptr[-1]), int(g.table_ptr[-1] - g.node_ptr[-1])
-    sizes = np.diff(g.table_ptr)
-    owner = np.repeat(np.arange(len(sizes)), sizes)
-    of_factor = sparse.csr_array((np.ones(n_factor), (np.arange(n_factor), owner)), shape=(n_factor, len(sizes)))
-    centre = of_factor @ sparse.diags_array(1.0 / sizes) @ of_factor.T
-    states = slot_states(g)
-    share = np.repeat(g.cardinality[g.scope] / sizes[g.slot_factor], np.diff(g.message_ptr))
-    single = sparse.diags_array(share) @ states.T @ (sparse.eye_array(n_factor) - centre)  # main effects by slot
-    slot = np.repeat(np.arange(len(g.scope)), np.diff(g.message_ptr))
-    entry = g.node_ptr[g.scope[slot]] + np.arange(len(slot)) - g.message_ptr[slot]
-    to_node = sparse.csr_array((np.ones(len(entry)), (entry, np.arange(len(entry)))), shape=(n_node, len(entry)))
-    variable = np.repeat(np.arange(len(g.cardinality)), g.cardinality)
-    of_variable = sparse.csr_array((np.ones(n_node), (np.arange(n_node), variable)), shape=(n_node, len(g.cardinality)))
-    node_centre = sparse.eye_array(n_node) - of_variable @ sparse.diags_array(1.0 / g.cardinality) @ of_variable.T
-    rows = [
-        [node_centre, node_centre @ to_node @ single],
-        [None, sparse.eye_array(n_factor) - centre - states @ single],
-    ]
-    return sparse.block_array(rows, format="csr") if n_node else sparse.csr_array((0, 0))
+class _Moves:
+    """The linear map M that moves each factor's functions of one variable to that variable, and centres every table."""
+
+    def __init__(self, g: GraphArrays) -> None:
+        n_node, n_factor, sizes = int(g.node_ptr[-1]), int(g.table_ptr[-1] - g.node_ptr[-1]), np.diff(g.table_ptr)
+        self.n_node = n_node
+        self.tables = _members(np.repeat(np.arange(len(sizes)), sizes), len(sizes))
+        self.variables = _members(np.repeat(np.arange(len(g.cardinality)), g.cardinality), len(g.cardinality))
+        self.states = slot_states(g)
+        slot = np.repeat(np.arange(len(g.scope)), np.diff(g.message_ptr))
+        self.share = g.cardinality[g.scope[slot]] / sizes[g.slot_factor[slot]]
+        entry = g.node_ptr[g.scope[slot]] + np.arange(len(slot)) - g.message_ptr[slot]
+        self.to_node = _members(entry, n_node).T.tocsr()
+        assert self.tables.shape[0] == n_factor
+
+    def times(self, theta: FloatArray) -> FloatArray:
+        """M θ. The main effects of a factor, by slot, are the means of its centred table over the other variables."""
+        node, factor = theta[: self.n_node], _centred(self.tables, theta[self.n_node :])
+        single = self.share * (self.states.T @ factor)
+        return np.concatenate([_centred(self.variables, node + self.to_node @ single), factor - self.states @ single])
+
+    def transposed(self, tables: FloatArray) -> FloatArray:
+        """Mᵀ."""
+        node, factor = _centred(self.variables, tables[: self.n_node]), tables[self.n_node :]
+        single = self.share * (self.to_node.T @ node - self.states.T @ factor)
+        return np.concatenate([node, _centred(self.tables, factor + self.states @ single)])
+
+
+def _members(owner: Any, count: int) -> Any:
+    """(members, owners) indicators."""
+    size = len(owner)
+    return sparse.csr_array((np.ones(size), (np.arange(size), owner)), shape=(size, count))
+
+
+def _centred(members: Any, values: FloatArray) -> FloatArray:
+    """Values less the mean of those with the same owner."""
+    sizes = np.asarray(members.sum(axis=0)).ravel()
+    result: FloatArray = values - members @ ((members.T @ values) / np.maximum(sizes, 1.0))
+    return result

@@ -5,6 +5,7 @@ L(λ) = N (log Z(λ) − λᵀf̄ − f̄₀) + ½ (λ − μ)ᵀ Λ⁻¹ (λ �
 ∇²L  = N C + Λ⁻¹ = P, equation (7)
 """
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesfield.graph import CompiledField, Design, Graph, case_energies, counts, local_variances
+from bayesfield.graph import CompiledField, Design, Graph, case_energies, counts, local_variances, weighted_counts
 from bayesfield.inference import Engine, Sampled
 from bayesfield.learning.precision import DensePrecision, MatrixFree, Origin, Precision, SparsePrecision
 from bayesfield.response import LinearResponse, NotSparse, Response
@@ -165,13 +166,15 @@ class FieldObjective(Objective):
     """The negative log posterior of a fully observed field.
 
     field, engine: what gives log Z, E[f] and their covariance. codes: the cases as positions in the states. counts:
-    (T,) how often the data take each table entry.
+    (T,) how often the data take each table entry. case_weights: (N,), where a case does not count once; N is then
+    their sum.
     """
 
     field: CompiledField
     engine: Engine
     codes: IntArray
     counts: FloatArray
+    case_weights: FloatArray | None = dataclasses.field(default=None, kw_only=True)  # `field` is the compiled one
 
     @property
     def graphs(self) -> list[Graph]:
@@ -202,6 +205,8 @@ class FieldObjective(Objective):
         return None if found is None else self.weight * found
 
     def pointwise(self, points: FloatArray) -> Pointwise:
+        if self.case_weights is not None:
+            raise InvalidInput("cases that count for more or less than one are not left out one by one")
         distinct, which = np.unique(self.codes, axis=0, return_inverse=True)
         return Pointwise(self.case_log_z(distinct, points) - self.free_log_z(points)[:, None], which.reshape(-1))
 
@@ -299,11 +304,17 @@ def log_z_along(engine: Engine, graph: Graph, design: Design, points: FloatArray
 
 
 def observed_objective(
-    known: CompiledField, codes: IntArray, precision: FloatArray, location: FloatArray, engine: Engine
+    known: CompiledField,
+    codes: IntArray,
+    precision: FloatArray,
+    location: FloatArray,
+    engine: Engine,
+    weights: FloatArray | None = None,
 ) -> FieldObjective:
-    """The objective of complete cases, codes (N, n)."""
-    taken = counts(known.graph, codes)
-    n = max(len(codes), 1)
+    """The objective of complete cases, codes (N, n). weights: what each of them counts for, (N,)."""
+    taken = counts(known.graph, codes) if weights is None else weighted_counts(known.graph, codes, weights)
+    weight = float(len(codes)) if weights is None else float(weights.sum())
+    n = weight or 1.0
     return FieldObjective(
         field=known,
         engine=engine,
@@ -311,10 +322,11 @@ def observed_objective(
         counts=taken,
         statistic=known.design.expectations(taken) / n,
         offset=fixed_energy(known, taken) / n,
-        weight=float(len(codes)),
+        weight=weight,
         precision=precision,
         location=location,
         form="dense",
+        case_weights=weights,
     )
 
 

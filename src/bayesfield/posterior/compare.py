@@ -191,7 +191,8 @@ def _data_key(posterior: Posterior) -> str:
     objective: Objective | None = posterior.objective
     field = posterior.field
     if isinstance(objective, FieldObjective) and isinstance(field, RandomField):
-        return _digest(_cells(field, objective.codes))
+        weights = [] if objective.case_weights is None else [np.sort(objective.case_weights)]
+        return _digest([*_cells(field, objective.codes), *weights])
     if isinstance(objective, ChainObjective):
         return _digest([objective.data.ptr, objective.data.labels, [str(label) for label in objective.crf.visible]])
     if isinstance(objective, FieldObjective) and isinstance(field, CRF):

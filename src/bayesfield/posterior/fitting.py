@@ -75,12 +75,14 @@ def fit(
     rng: np.random.Generator | int | None = 0,
     watch: Watch | None = None,
     client: Any = None,
+    weights: Any = None,
 ) -> Posterior:
     """The Gaussian posterior of a field's parameters, given cases that may have holes.
 
     X: (N, n) array or DataFrame in the states' own values, or bf.CaseFiles; missing cells (NaN, None, pd.NA) and hidden
     variables are summed over, and a case with nothing observed is left out. client: a dask.distributed.Client, whose
-    workers keep the cases (files are read there). prior: by default Normal(variance=1); the data choose its
+    workers keep the cases (files are read there). weights: (N,) what each case counts for, instead of one: those of
+    relatives in an alignment, or of a survey; the posterior is as wide as their sum of cases makes it. prior: by default Normal(variance=1); the data choose its
     variance with Normal(variance="evidence"), and which parameters stay with ARD(). engine: finds the
     most probable parameters; "auto", the default, takes the exact one if it is affordable, else Kikuchi or Bethe,
     checks the fit, and ends with the sampled one if the check fails (record.choice says why). response: gives the
@@ -101,7 +103,9 @@ def fit(
     """
     known = as_prior(prior)
     settings = Settings(as_method(method), form, start, tolerance, max_iterations, watch, starts)
-    objective = field_objective(field, X, known, as_engine(engine), client)
+    objective = field_objective(field, X, known, as_engine(engine), client, weights)
+    if weights is not None and settings.method not in ("auto", "newton", "lbfgs"):
+        raise InvalidInput(f'with weights method is "auto", "newton" or "lbfgs"; got {method!r}')
     if client is not None and settings.method not in ("auto", "newton", "lbfgs"):
         raise InvalidInput(f'with a client method is "auto", "newton" or "lbfgs"; got {method!r}')
     given = None if engine is None else objective.engine
@@ -109,13 +113,17 @@ def fit(
     return fit_objective(field, objective, int(objective.weight), known, given, curved, settings, correction, rng)
 
 
-def field_objective(field: RandomField, X: Any, prior: Prior, engine: Engine, client: Any) -> FieldObjective:
+def field_objective(
+    field: RandomField, X: Any, prior: Prior, engine: Engine, client: Any, weights: Any = None
+) -> FieldObjective:
     """The objective of cases, here or on a client's workers."""
     if client is not None:
+        if weights is not None:
+            raise InvalidInput("weights are for cases that are here, not on a client's workers")
         return spread_objective(field, X, prior, engine, client)
     if isinstance(X, CaseFiles):
         X = X.all([name for i, name in enumerate(field.names) if i not in set(field.hidden)])
-    return mrf_objective(field, X, prior, engine)
+    return mrf_objective(field, X, prior, engine, weights)
 
 
 @dataclass(frozen=True, eq=False)

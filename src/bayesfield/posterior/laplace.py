@@ -326,8 +326,8 @@ class Posterior(Pictures):
         objective = mrf_objective(self.field, X, Normal(variance=1.0), Auto())
         if int(objective.weight) != self.record.n_cases:
             raise InvalidInput(
-                f"this posterior was fitted on {self.record.n_cases} cases, and X has {int(objective.weight)}: give the "
-                "same ones"
+                f"this posterior was fitted on {self.record.n_cases} cases, and X has {int(objective.weight)}: "
+                "give the same ones"
             )
         result = copy.copy(self)
         result.objective = replace(objective, precision=prior.precision, location=prior.location, tails=prior.tails)

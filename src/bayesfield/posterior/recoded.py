@@ -78,8 +78,9 @@ def _objective(old: FieldObjective, field: RandomField, T: FloatArray, inverse: 
     own = np.diag(moved)
     if np.array_equal(moved, np.diag(own)):  # parameters that were independent still are
         moved = own.copy()
-    make = hidden_objective if isinstance(old, HiddenObjective) else observed_objective
-    return make(compiled(field), old.codes, moved, T @ old.location, old.engine)
+    if isinstance(old, HiddenObjective):
+        return hidden_objective(compiled(field), old.codes, moved, T @ old.location, old.engine)
+    return observed_objective(compiled(field), old.codes, moved, T @ old.location, old.engine, old.case_weights)
 
 
 def _skewness(posterior: Posterior, T: FloatArray) -> FloatArray:

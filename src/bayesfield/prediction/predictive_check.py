@@ -133,6 +133,8 @@ def observed_cases(posterior: Posterior, X: Any) -> tuple[RandomField, IntArray]
     elif isinstance(carried, SpreadObjective | SpreadHiddenObjective):  # which has a few of them only
         raise InvalidInput("the cases stayed on a cluster's workers: give X, cases to compare with")
     elif isinstance(carried, FieldObjective):
+        if carried.case_weights is not None:
+            raise InvalidInput("the cases of this fit were weighted: give X, cases that count once each")
         codes = carried.codes
     else:
         raise InvalidInput("this posterior came without its data: give X, cases to compare with")
