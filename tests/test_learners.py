@@ -21,11 +21,12 @@ from bayesfield.learning import (
 from bayesfield.learning.blocks import grown_blocks
 from bayesfield.learning.iterative_scaling import scaling_groups
 from bayesfield.posterior import methods
+from bayesfield.posterior.edges import edges_of
 from bayesfield.posterior.laplace import LEARNERS
 
 from awkward import CASES
 from naive import Naive
-from tolerances import ALGEBRA
+from tolerances import ALGEBRA, FIXED_POINT
 
 LEARNABLE = [c for c in CASES if c.field.n_parameters and np.abs(c.parameters).max() < 10]
 SMALL = [c for c in LEARNABLE if np.prod([float(len(s)) for s in c.field.states]) < 2000]
@@ -605,3 +606,48 @@ def test_a_posterior_too_large_for_a_matrix_needs_a_response():
     assert posterior.record.status.converged
     with pytest.raises(bf.TooLarge, match=r"response=bf\.Bethe"):
         bf.fit(bf.grid(200, 200), np.ones((1, 40_000)), method="pseudo_likelihood")
+
+
+def test_blocks_of_a_pseudo_likelihood_are_those_of_the_whole():
+    """form="block" is the dense curvature without what ties edges to one another, and solves and draws by it."""
+    rng = np.random.default_rng(0)
+    field = bf.potts(5, itertools.combinations(range(5), 2), 3, interaction="table")
+    X = bf.sample(field, rng.normal(0, 0.4, field.n_parameters), 200, rng)
+    weights = rng.uniform(0.2, 2.0, 200)
+    naive = bf.PseudoLikelihood(covariance="naive")
+    whole = bf.fit(field, X, method=naive, weights=weights)
+    parts = bf.fit(field, X, method=naive, weights=weights, form="block")
+    np.testing.assert_allclose(parts.mode, whole.mode, atol=FIXED_POINT)
+    P = whole.precision
+    groups = [e.parameters for e in edges_of(field)]
+    rest = np.setdiff1d(np.arange(field.n_parameters), np.concatenate(groups))
+    expected = np.zeros_like(P)
+    for own in (*groups, rest):
+        expected[np.ix_(own, own)] = P[np.ix_(own, own)]
+    unit = np.eye(field.n_parameters)
+    np.testing.assert_allclose(parts.form.product(unit), expected, atol=1e-6)
+    np.testing.assert_allclose(parts.form.solve(unit), np.linalg.inv(expected), atol=1e-6)
+    np.testing.assert_allclose(parts.sd, np.sqrt(np.diag(np.linalg.inv(expected))), rtol=1e-6)
+    assert (parts.sd <= whole.sd * (1 + 1e-9)).all()
+    assert "given all other parameters" in str(parts.record)
+
+
+def test_blocks_are_saved_and_refused_where_they_make_no_sense(tmp_path):
+    field = bf.potts(3, [(0, 1), (1, 2)], 3, interaction="table")
+    X = bf.sample(field, np.full(field.n_parameters, 0.2), 100, 0)
+    parts = bf.fit(field, X, method="pseudo_likelihood", form="block")
+    parts.save(tmp_path / "p.bf")
+    np.testing.assert_array_equal(bf.load(tmp_path / "p.bf").sd, parts.sd)
+    tied = bf.grid(3, 3, tied=True)
+    with pytest.raises(bf.InvalidInput, match="none of them shared"):
+        bf.fit(tied, bf.sample(tied, [0.1, 0.1], 20, 0), method="pseudo_likelihood", form="block")
+
+
+def test_weights_of_a_pseudo_likelihood_are_repeated_cases():
+    field = bf.grid(3, 3)
+    X = bf.sample(field, np.full(field.n_parameters, 0.2), 40, 0)
+    weights = np.arange(40) % 3
+    a = bf.fit(field, X, method="pseudo_likelihood", weights=weights)
+    b = bf.fit(field, np.repeat(X, weights, axis=0), method="pseudo_likelihood")
+    np.testing.assert_allclose(a.mean, b.mean, atol=FIXED_POINT)
+    np.testing.assert_allclose(a.sd, b.sd, rtol=FIXED_POINT)

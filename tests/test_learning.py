@@ -299,7 +299,7 @@ def test_weights_that_cannot_be():
     with pytest.raises(bf.InvalidInput, match="complete cases"):
         bf.fit(field, holed, weights=np.ones(10))
     with pytest.raises(bf.InvalidInput, match="with weights"):
-        bf.fit(field, X, weights=np.ones(10), method="pseudo_likelihood")
+        bf.fit(field, X, weights=np.ones(10), method="cd")
     fitted = bf.fit(field, X, weights=np.full(10, 0.5))
     with pytest.raises(bf.InvalidInput, match="left out"):
         bf.loo(fitted)

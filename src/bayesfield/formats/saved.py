@@ -159,7 +159,7 @@ def _precision_parts(form: Precision) -> dict[str, Any]:
     if isinstance(form, DensePrecision):
         return {"form": "dense", "matrix": form.matrix()}
     if isinstance(form, BlockPrecision):
-        return {"form": "block", "blocks": form.blocks, "rest": form.rest}
+        return {"form": "block", "blocks": form.blocks, "rest": form.rest, "order": form.order}
     if isinstance(form, SparsePrecision) and form.origin is not None:
         o = form.origin
         return {"form": "sparse", "engine": o.engine, "at": o.parameters, "weight": form.weight, "ridge": form.ridge}
@@ -176,10 +176,21 @@ def _precision(parts: dict[str, Any], field: Any) -> Precision:
     if parts["form"] == "block":
         blocks, rest = parts["blocks"], parts["rest"]
         D, G = blocks.shape[:2]
-        return BlockPrecision(_numbers(blocks, (D, G, G), "blocks"), _numbers(rest, (F - D * G,) * 2, "precision"))
+        return BlockPrecision(
+            _numbers(blocks, (D, G, G), "blocks"),
+            _numbers(rest, (F - D * G,) * 2, "precision"),
+            _order(parts.get("order"), F),
+        )
     if parts["form"] != "sparse" or not isinstance(field, RandomField):
         raise InvalidInput(f"its precision has a form that is not known: {parts['form']!r}")
     return _made_again(parts, field)
+
+
+def _order(order: Any, size: int) -> Any:
+    """Every parameter once; files of before there was an order have none."""
+    if order is not None and (order.dtype.kind != "i" or not np.array_equal(np.sort(order), np.arange(size))):
+        raise InvalidInput("its blocks do not name every parameter once")
+    return order
 
 
 def _made_again(parts: dict[str, Any], field: RandomField) -> Precision:

@@ -34,7 +34,7 @@ from bayesfield.response.base import require_dense
 from bayesfield.types import FloatArray, IntArray, InvalidInput, Marginals, Options, Outcome, Status
 
 _CASES = 512  # that one thread takes at a time
-_NEWTON = 4000  # parameters up to which steps are Newton's, with a dense curvature
+NEWTON = 4000  # parameters up to which steps are Newton's, with a dense curvature
 TIGHT = 1e-9  # posterior standard deviations: Newton's steps are quadratic, so this is one step more than 1e-5
 
 
@@ -79,7 +79,7 @@ class Composite:
             slope = np.zeros(len(theta))
             return kernel.value_and_slope(g, self.blocks, theta, self.cases[rows], self.counts[rows], slope), slope
 
-        parts = parallel.thread_map(part, self._parts()) or [(0.0, np.zeros(len(theta)))]
+        parts = parallel.thread_map(part, self.parts()) or [(0.0, np.zeros(len(theta)))]
         away = parameters - self.location
         pull: FloatArray = self.precision @ away if self.precision.ndim == 2 else self.precision * away
         value = sum(v for v, _ in parts) + 0.5 * float(away @ pull)
@@ -125,7 +125,7 @@ class Composite:
         pull: FloatArray = self.precision @ away if self.precision.ndim == 2 else self.precision * away
         mean = (pull - point.gradient) / max(self.weight, 1.0)
         total = np.zeros((len(mean), len(mean)))
-        for rows in self._parts():
+        for rows in self.parts():
             centred = (self.scores(point, rows) - mean) * np.sqrt(self.counts[rows])[:, None]
             total += centred.T @ centred
         return total
@@ -144,7 +144,8 @@ class Composite:
         A = self.field.design.matrix
         return kernel.Rows(A.indptr.astype(np.int64), A.indices.astype(np.int64), A.data)
 
-    def _parts(self) -> list[slice]:
+    def parts(self) -> list[slice]:
+        """The cases in shares that threads take."""
         return [slice(k, k + _CASES) for k in range(0, len(self.cases), _CASES)]
 
 
@@ -180,7 +181,7 @@ def composite_map(
     watch: Watch | None = None,
 ) -> Optimum:
     """λ that maximises composite likelihood times prior: Newton, or L-BFGS for very many parameters."""
-    if len(start) <= _NEWTON:
+    if len(start) <= NEWTON:
         return newton(objective, start, tolerance, max_iterations, watch)
     return lbfgs(objective, start, tolerance, 10 * max_iterations, watch)
 

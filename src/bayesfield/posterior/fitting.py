@@ -12,6 +12,7 @@ from bayesfield.learning import (
     HiddenObjective,
     Iteration,
     Optimum,
+    PseudoLikelihood,
     enough_chains,
     lbfgs,
     mrf_objective,
@@ -55,7 +56,7 @@ Correction = Literal["none", "mean", "variational", "auto"]
 _LEANING = 3.0  # skewness of a marginal beyond which modes of hidden variables are taken to overlap
 _FAR = 1.0  # posterior sd: largest shift of a mean that is believed to second order
 ROUGH = 1e-3  # tolerance of a search from several starts
-Form = Literal["auto", "dense", "sparse", "matrix-free"]
+Form = Literal["auto", "dense", "sparse", "matrix-free", "block"]
 
 
 def fit(
@@ -81,13 +82,14 @@ def fit(
 
     X: (N, n) array or DataFrame in the states' own values, or bf.CaseFiles; missing cells (NaN, None, pd.NA) and hidden
     variables are summed over, and a case with nothing observed is left out. client: a dask.distributed.Client, whose
-    workers keep the cases (files are read there). weights: (N,) what each case counts for, instead of one: those of
-    relatives in an alignment, or of a survey; the posterior is as wide as their sum of cases makes it. prior: by default Normal(variance=1); the data choose its
-    variance with Normal(variance="evidence"), and which parameters stay with ARD(). engine: finds the
-    most probable parameters; "auto", the default, takes the exact one if it is affordable, else Kikuchi or Bethe,
-    checks the fit, and ends with the sampled one if the check fails (record.choice says why). response: gives the
-    curvature there; by default the same engine. ``engine=bf.Exact(), response=bf.Bethe()`` is the paper's BL-MP,
-    ``engine=bf.Bethe()`` its BL-BP.
+    workers keep the cases (files are read there). weights: (N,) what each case counts for, instead of one, such as
+    relatives in an alignment or answers in a survey; the posterior is as wide as the sum of them makes it.
+
+    prior: by default Normal(variance=1); the data choose its variance with Normal(variance="evidence"), and which
+    parameters stay with ARD(). engine: finds the most probable parameters; "auto", the default, takes the exact one if
+    it is affordable, else Kikuchi or Bethe, checks the fit, and ends with the sampled one if the check fails
+    (record.choice says why). response: gives the curvature there; by default the same engine. ``engine=bf.Exact(),
+    response=bf.Bethe()`` is the paper's BL-MP, ``engine=bf.Bethe()`` its BL-BP.
 
     method: "newton", or "lbfgs" where curvature is dear; "auto" goes by the cost of one covariance. Or another learner
     (posterior.methods): "pseudo_likelihood", "cd", "pcd", "iterative_scaling", "pseudo_moments", or an object that has
@@ -99,13 +101,14 @@ def fit(
     correction: of the mode towards the mean, and of the width (posterior.correction): "none" is the plain Laplace
     posterior, "mean" shifts the mean to second order, "variational" refines mean and precision; "auto" takes the best
     that costs no more than half a minute, and leaves BL-MP and BL-BP as the paper has them. rng: of its draws.
-    form: of the precision (learning.precision): "auto" is dense up to some thousands of parameters.
+    form: of the precision (learning.precision): "auto" is dense up to some thousands of parameters; "block" is for the
+    pseudo-likelihood of very many.
     """
     known = as_prior(prior)
     settings = Settings(as_method(method), form, start, tolerance, max_iterations, watch, starts)
     objective = field_objective(field, X, known, as_engine(engine), client, weights)
-    if weights is not None and settings.method not in ("auto", "newton", "lbfgs"):
-        raise InvalidInput(f'with weights method is "auto", "newton" or "lbfgs"; got {method!r}')
+    if weights is not None and not isinstance(settings.method, str | PseudoLikelihood):
+        raise InvalidInput(f'with weights method is "auto", "newton", "lbfgs" or "pseudo_likelihood"; got {method!r}')
     if client is not None and settings.method not in ("auto", "newton", "lbfgs"):
         raise InvalidInput(f'with a client method is "auto", "newton" or "lbfgs"; got {method!r}')
     given = None if engine is None else objective.engine
@@ -246,7 +249,8 @@ class _Task:
         if here is None and isinstance(objective, HiddenObjective):
             here = stochastic_em(objective, self.seed)
         elif here is None:
-            here = pseudo_likelihood_map(objective.field, objective.codes, objective.precision, objective.location)
+            o = objective
+            here = pseudo_likelihood_map(o.field, o.codes, o.precision, o.location, o.case_weights)
         optimum, precision, _ = sampled_newton(objective, here, self.max_iterations, self.watch)
         return optimum, precision
 

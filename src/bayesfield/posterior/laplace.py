@@ -39,7 +39,7 @@ from bayesfield.response.base import require_dense
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Status
 
 _FORMS = {  # what a form leaves out, where it leaves anything out
-    "block": "block: widths of each input's weights given all others; too narrow where inputs go together",
+    "block": "block: widths of each block given all other parameters; too narrow where blocks go together",
     "matrix-free": "matrix-free: widths are probed, with an error (posterior.form.sd_error)",
 }
 _WITHOUT_DATA = "this posterior came without its data, so there is nothing to hold it against"

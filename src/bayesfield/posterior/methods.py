@@ -24,8 +24,10 @@ from bayesfield.learning import (
     iterative_scaling,
     matched_moments,
 )
-from bayesfield.learning.composite import TIGHT
+from bayesfield.learning.composite import NEWTON, TIGHT
 from bayesfield.learning.optimise import Watch
+from bayesfield.learning.pair_blocks import block_precision
+from bayesfield.learning.precision import Precision
 from bayesfield.model import Parametrised
 from bayesfield.posterior.affordable import SAMPLED
 from bayesfield.posterior.found import Found, checked_start, precision_at, starting_point
@@ -116,20 +118,32 @@ def learn(task: Task, learner: Learner, engine: Engine | None) -> tuple[Found, t
 
 def _composite(task: Task, learner: PseudoLikelihood, engine: Engine | None) -> tuple[Found, tuple[str, ...]]:
     o = task.objective
-    near = composite(o.field, o.codes, o.precision, o.location, learner.block)
+    near = composite(o.field, o.codes, o.precision, o.location, learner.block, weights=o.case_weights)
     given = checked_start(task.field, task.start)
     start = o.location if given is None else given
     if task.curved is None and engine is None:
-        require_dense(len(start), "a composite likelihood's posterior", "Give the curvature: response=bf.Bethe().")
-        if task.form not in ("auto", "dense"):
-            raise InvalidInput(f"a composite likelihood's own precision is dense; for {task.form!r} give a response")
-    optimum = composite_map(near, start, min(task.tolerance, TIGHT), task.max_iterations, task.watch)
+        if task.form not in ("auto", "dense", "block"):
+            raise InvalidInput(
+                f"a composite likelihood's own precision is dense or by blocks; for {task.form!r} give a response"
+            )
+        if task.form != "block":
+            require_dense(
+                len(start), "a composite likelihood's posterior", 'Take form="block", or response=bf.Bethe().'
+            )
+    tight = TIGHT if len(start) <= NEWTON else task.tolerance
+    optimum = composite_map(near, start, min(task.tolerance, tight), task.max_iterations, task.watch)
     if task.curved is not None or engine is not None:
         return _bent(task, learner, optimum, engine)
-    sandwich = learner.covariance == "sandwich"
-    precision = near.sandwich(optimum.point) if sandwich else near.posterior_precision(optimum.point)
     status = optimum.point.marginals.status
-    return Found(o, o, optimum, precision, status, _name(learner), repr(learner), own=True), ()
+    choice: tuple[str, ...] = ()
+    precision: Precision
+    if task.form == "block":
+        precision = block_precision(near, optimum.point)
+        choice = ("by blocks, as if sites were independent experiments: no sandwich of blocks",)
+    else:
+        sandwich = learner.covariance == "sandwich"
+        precision = near.sandwich(optimum.point) if sandwich else near.posterior_precision(optimum.point)
+    return Found(o, o, optimum, precision, status, _name(learner), repr(learner), own=True), choice
 
 
 def _scaled(task: Task, learner: IterativeScaling, engine: Engine | None) -> tuple[Found, tuple[str, ...]]:
