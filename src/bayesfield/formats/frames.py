@@ -1,7 +1,9 @@
 """Tables in files, by their names' endings: CSV, TSV, Parquet, JSON (a list of records)."""
 
+import csv
 import io
 import json
+from collections import Counter
 from pathlib import Path
 
 import pandas as pd
@@ -15,7 +17,7 @@ _SWOLLEN = 20  # a table in memory takes up to so many times its file
 
 
 def read_frame(path: str | Path) -> pd.DataFrame:
-    """A table: a row for each case, a column for each variable; empty cells are missing."""
+    """A table: a row for each case, a column of its own name for each variable; empty cells are missing."""
     ending = _ending(path)
     if ending == ".parquet":
         return _parquet(path)
@@ -25,8 +27,10 @@ def read_frame(path: str | Path) -> pd.DataFrame:
     try:
         if ending == ".json":
             return _records(path, text)
-        return pd.read_csv(io.StringIO(text), sep="\t" if ending == ".tsv" else ",")
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError, OverflowError) as error:
+        separator = "\t" if ending == ".tsv" else ","
+        _refuse_twins(path, text, separator)
+        return pd.read_csv(io.StringIO(text), sep=separator)
+    except (csv.Error, pd.errors.ParserError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidInput(f"{path} is no {ending[1:].upper()} table: {error}") from None
 
 
@@ -56,6 +60,15 @@ def _ending(path: str | Path) -> str:
     if found not in ENDINGS:
         raise InvalidInput(f"a table is a file that ends in {', '.join(ENDINGS)}; got {str(path)!r}")
     return found
+
+
+def _refuse_twins(path: str | Path, text: str, separator: str) -> None:
+    """pandas would number columns of the same name, in a time that grows with the square of how many there are."""
+    head = next((row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if row), [])
+    names = [name for name in head if name]
+    if len(set(names)) < len(names):
+        twin = next(name for name, count in Counter(names).items() if count > 1)
+        raise InvalidInput(f"{path}: every column needs a name of its own; {twin[:40]!r} stands there twice")
 
 
 def _parquet(path: str | Path) -> pd.DataFrame:

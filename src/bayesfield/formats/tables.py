@@ -1,11 +1,9 @@
 """The field that a table of cases asks for, and the folder that a fit is written to."""
 
-import csv
 import itertools
 import json
 import platform
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -22,8 +20,7 @@ from bayesfield.types import InvalidInput
 
 
 def read_cases(path: str | Path, drop: Sequence[str] = ()) -> pd.DataFrame:
-    """A table without some of its columns (formats.frames). In CSV, a name that stands twice is refused."""
-    _refuse_twins(path)
+    """A table without some of its columns (formats.frames)."""
     cases = read_frame(path)
     absent = [name for name in drop if name not in cases.columns]
     if absent:
@@ -60,22 +57,6 @@ def write_posterior(folder: str | Path, posterior: Posterior) -> None:
     write_text(target / "posterior.csv", posterior.summary().to_csv())
     posterior.save(target / "posterior.bf")
     write_text(target / "fit.json", json.dumps(fit_summary(posterior), indent=2) + "\n")
-
-
-def _refuse_twins(path: str | Path) -> None:
-    """pandas would number columns of the same name, in a time that grows with the square of how many there are."""
-    separator = {".csv": ",", ".tsv": "\t"}.get(Path(path).suffix.lower())
-    if separator is None:
-        return
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            head = next((row for row in csv.reader(file, delimiter=separator) if row), [])
-    except (OSError, UnicodeDecodeError, csv.Error):
-        return  # the reader itself says what is wrong
-    names = [name for name in head if name]
-    if len(set(names)) < len(names):
-        twin = next(name for name, count in Counter(names).items() if count > 1)
-        raise InvalidInput(f"{path}: every column needs a name of its own; {twin[:40]!r} stands there twice")
 
 
 def _states(cases: pd.DataFrame) -> tuple[Any, ...]:
