@@ -2,12 +2,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 export NO_MKDOCS_2_WARNING := 1
 
 .PHONY: demo test test-all check docs bench bench-peers browser format clean
 
-demo: $(READY)
+demo: $(INSTALLED)
 	$(BIN)/python experiments/digits.py --out demo
 
 test: $(READY)
@@ -42,9 +43,13 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-$(READY): pyproject.toml
+$(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet -e .
+	touch $(INSTALLED)
+
+$(READY): $(INSTALLED)
 	$(BIN)/pip install --quiet -e ".[dev]"
 	touch $(READY)
 

@@ -120,3 +120,15 @@ def named_edges(edges: Any, names: Sequence[str]) -> list[tuple[int, int]]:
             raise InvalidInput(f"an edge is two columns, by name or number; got {pair!r}") from None
         found.append((min(i, j), max(i, j)))
     return sorted(set(found))
+
+
+def binarized(table: Any, threshold: float) -> Any:
+    """1 above the threshold, 0 up to it, missing where missing."""
+    try:
+        values = np.asarray(table, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput("binarize= needs columns of numbers") from None
+    cut = np.where(np.isnan(values), np.nan, values > threshold)
+    if isinstance(table, pd.DataFrame):
+        return pd.DataFrame(cut, index=table.index, columns=table.columns)
+    return cut

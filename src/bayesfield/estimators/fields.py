@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from bayesfield.estimators.columns import Columns, columns_of
+from bayesfield.estimators.columns import Columns, binarized, columns_of
 from bayesfield.inference import Auto, Engine, Sampled, as_engine
 from bayesfield.learning import mrf_objective
 from bayesfield.model import ARD, Normal, Prior, RandomField
@@ -160,12 +160,13 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
             validate_data(self, X, reset=reset, skip_check_array=True)
             if not len(X) or not len(X.columns):
                 check_array(np.empty(X.shape))  # says what is wrong
-            return self._read(X)
-        return self._read(validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False))
+            return self._cut(X)
+        return self._cut(validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False))
 
-    def _read(self, table: Any) -> Any:
-        """What a kind of field makes of a table before all else."""
-        return table
+    def _cut(self, table: Any) -> Any:
+        """The table, its numbers cut in two where a kind of field has ``binarize``."""
+        threshold = getattr(self, "binarize", None)
+        return table if threshold is None else binarized(table, threshold)
 
     def _back(self, values: Any, index: Any = None) -> Any:
         """(N, n) states as a table like the one that was given."""

@@ -6,7 +6,6 @@ import numpy as np
 
 from bayesfield.estimators.columns import Columns
 from bayesfield.estimators.fields import FieldEstimator
-from bayesfield.estimators.networks import binarized
 from bayesfield.inference import Engine
 from bayesfield.model import Prior, RandomField, grid, grid_edges, potts
 from bayesfield.posterior.fitting import Correction
@@ -58,9 +57,6 @@ class LatticeField(FieldEstimator):
         if np.ndim(X) == 3:
             X = np.reshape(np.asarray(X), (len(X), -1))
         return super()._table(X, reset)
-
-    def _read(self, table: Any) -> Any:
-        return table if self.binarize is None else binarized(table, self.binarize)
 
     def _model(self, columns: Columns) -> RandomField:
         rows, across = self._sides or (1, len(columns.names))

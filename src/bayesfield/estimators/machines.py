@@ -4,7 +4,6 @@ from typing import Any
 
 from bayesfield.estimators.columns import Columns, two_states
 from bayesfield.estimators.fields import FieldEstimator
-from bayesfield.estimators.networks import binarized
 from bayesfield.inference import Engine
 from bayesfield.model import Prior, RandomField, boltzmann, restricted_boltzmann
 from bayesfield.posterior.fitting import Correction
@@ -39,9 +38,6 @@ class _Machine(FieldEstimator):
         own = found.cells[:, 1] >= len(self._columns.names)
         result: FloatArray = found.probabilities[own][:, 1].reshape(len(table), -1)
         return result
-
-    def _read(self, table: Any) -> Any:
-        return table if self.binarize is None else binarized(table, self.binarize)
 
     def _labelled(self, machine: RandomField, columns: Columns) -> RandomField:
         """The machine with the columns' own states."""

@@ -80,9 +80,6 @@ class IsingNetwork(Network):
         joined = named_edges(self.edges, columns.names)
         return pairwise(len(states), joined, scores, names=columns.names).relabelled(states)
 
-    def _read(self, table: Any) -> Any:
-        return table if self.binarize is None else binarized(table, self.binarize)
-
 
 class PottsNetwork(Network):
     """A network of unordered states: an indicator of each state of an item, and for every edge a coupling.
@@ -157,15 +154,3 @@ class OrdinalNetwork(Network):
             blume_capel=self.blume_capel,
             interaction=self.interaction,
         )
-
-
-def binarized(table: Any, threshold: float) -> Any:
-    """1 above the threshold, 0 up to it, missing where missing."""
-    try:
-        values = np.asarray(table, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput("binarize= needs columns of numbers") from None
-    cut = np.where(np.isnan(values), np.nan, values > threshold)
-    if isinstance(table, pd.DataFrame):
-        return pd.DataFrame(cut, index=table.index, columns=table.columns)
-    return cut

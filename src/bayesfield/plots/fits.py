@@ -56,8 +56,8 @@ def reliability(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     axes.scatter(
         table["predicted"], table["observed"], s=10 + 60 * table["cells"] / table["cells"].max(), color=POSITIVE
     )
-    axes.set_xlabel("predicted probability of a state, given the case's other cells")
-    axes.set_ylabel("how often it was there, 95 %")
+    axes.set_xlabel("predicted, given the case's other cells")
+    axes.set_ylabel("how often it came true, 95 %")
     axes.set_xlim(-0.02, 1.02)
     axes.set_ylim(-0.02, 1.02)
     axes.set_aspect("equal")
