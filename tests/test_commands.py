@@ -277,3 +277,15 @@ def test_the_shell_completes_commands():
     asked = {"_BAYESFIELD_COMPLETE": "complete_bash", "COMP_WORDS": "bayesfield re", "COMP_CWORD": "1"}
     done = subprocess.run([script], env=os.environ | asked, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout.split() == ["report", "reproduce"]
+
+
+def test_a_large_fit_is_written_without_what_does_not_fit(tmp_path):
+    field = bf.grid(60, 60)
+    X = bf.sample(field, np.full(field.n_parameters, 0.1), 50, 0, engine=bf.Sampled())
+    pd.DataFrame(X, columns=[f"p{i}" for i in range(3600)]).to_csv(tmp_path / "large.csv", index=False)
+    words = ("--graph", "grid:60x60", "--engine", "bethe", "--correction", "none", "--prior-variance", "0.05")
+    done = run("fit", "large.csv", "--model", "ising", *words, "--out", "large", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "has no covariance" in done.stderr
+    assert len(pd.read_csv(tmp_path / "large" / "posterior.csv")) == field.n_parameters
+    assert bf.load(tmp_path / "large" / "posterior.bf").sd.shape == (field.n_parameters,)

@@ -115,10 +115,11 @@ def fit(
                 correction=correction.value,
                 watch=tell,
             )
-    tables.write_posterior(out, posterior)
+    left_out = tables.write_posterior(out, posterior)
     show(tables.fit_summary(posterior), summary_table(posterior), as_json)
     note(posterior.record)
-    note(f"wrote {out}")
+    for line in (*left_out, f"wrote {out}"):
+        note(line)
     if not posterior.record.status.converged:
         raise typer.Exit(NOT_CONVERGED)
 

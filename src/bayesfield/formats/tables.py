@@ -16,7 +16,10 @@ from bayesfield.files import read_text, write_npz, write_text
 from bayesfield.formats.frames import read_frame
 from bayesfield.model import RandomField, grid_edges, pairwise, potts
 from bayesfield.posterior import Posterior
+from bayesfield.response.base import fits_dense
 from bayesfield.types import InvalidInput
+
+_COVARIANCE = 5000  # parameters up to which a fit's folder has their covariance
 
 
 def read_cases(path: str | Path, drop: Sequence[str] = ()) -> pd.DataFrame:
@@ -40,23 +43,27 @@ def field_of(cases: pd.DataFrame, model: str, graph: str) -> RandomField:
     return pairwise(len(names), edges, states, names=names)
 
 
-def write_posterior(folder: str | Path, posterior: Posterior) -> None:
-    """posterior.csv, posterior.npz, posterior.bf (bf.load) and fit.json."""
+def write_posterior(folder: str | Path, posterior: Posterior) -> list[str]:
+    """posterior.csv, posterior.npz, posterior.bf (bf.load) and fit.json. Returns what had to be left out, and why."""
     target = Path(folder)
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidInput(f"cannot write to {folder}: {error.strerror}") from None
-    write_npz(
-        target / "posterior.npz",
-        mean=posterior.mean,
-        covariance=posterior.covariance(),
-        skewness=posterior.skewness,
-        parameters=np.array(posterior.field.parameter_names),
-    )
     write_text(target / "posterior.csv", posterior.summary().to_csv())
-    posterior.save(target / "posterior.bf")
     write_text(target / "fit.json", json.dumps(fit_summary(posterior), indent=2) + "\n")
+    left_out = []
+    arrays = {"mean": posterior.mean, "sd": posterior.sd, "skewness": posterior.skewness}
+    if len(posterior.mean) <= _COVARIANCE and fits_dense(len(posterior.mean)):
+        arrays["covariance"] = posterior.covariance()
+    else:
+        left_out.append(f"posterior.npz has no covariance: {len(posterior.mean):,} parameters are too many for one")
+    write_npz(target / "posterior.npz", parameters=np.array(posterior.field.parameter_names), **arrays)
+    try:
+        posterior.save(target / "posterior.bf")
+    except InvalidInput as error:
+        left_out.append(f"no posterior.bf: {error}")
+    return left_out
 
 
 def _states(cases: pd.DataFrame) -> tuple[Any, ...]:

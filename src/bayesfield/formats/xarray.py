@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from bayesfield.posterior import Posterior
-from bayesfield.response.base import require_dense
+from bayesfield.response.base import fits_dense
 from bayesfield.samplers import Draws
-from bayesfield.types import InvalidInput, TooLarge
+from bayesfield.types import InvalidInput
 
 
 def to_xarray(posterior: Posterior | Draws, n: int = 1000, rng: np.random.Generator | int | None = 0) -> Any:
@@ -39,7 +39,7 @@ def to_xarray(posterior: Posterior | Draws, n: int = 1000, rng: np.random.Genera
 
 def _of_posterior(posterior: Posterior, n: int, rng: np.random.Generator | int | None) -> dict[str, Any]:
     found: dict[str, Any] = {"skewness": (("parameter",), posterior.skewness)}
-    if _fits(len(posterior.mean)):
+    if fits_dense(len(posterior.mean)):
         found["covariance"] = (("parameter", "other"), posterior.covariance())
     if n:
         found["draws"] = (("draw", "parameter"), posterior.sample(n, rng))
@@ -51,17 +51,9 @@ def _of_draws(draws: Draws) -> dict[str, Any]:
     away = flat - flat.mean(axis=0)
     spread = np.maximum((away**2).mean(axis=0), np.finfo(float).tiny)
     found: dict[str, Any] = {"skewness": (("parameter",), (away**3).mean(axis=0) / spread**1.5)}
-    if _fits(flat.shape[1]):
+    if fits_dense(flat.shape[1]):
         found["covariance"] = (("parameter", "other"), np.atleast_2d(np.cov(flat.T)))
     return found | {"draws": (("chain", "draw", "parameter"), draws.values)}
-
-
-def _fits(size: int) -> bool:
-    try:
-        require_dense(size, "the full covariance")
-    except TooLarge:
-        return False
-    return True
 
 
 def _told(posterior: Posterior) -> dict[str, Any]:

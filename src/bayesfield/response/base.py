@@ -7,7 +7,7 @@ from scipy import linalg
 
 from bayesfield import memory
 from bayesfield.graph import Design
-from bayesfield.types import Cost, FloatArray, IndefiniteCurvature, IntArray, Outcome
+from bayesfield.types import Cost, FloatArray, IndefiniteCurvature, IntArray, Outcome, TooLarge
 
 _SLAB = 4_000_000  # numbers in a (T, D) slab of directions
 
@@ -84,6 +84,15 @@ class TableResponse(Response):
             moved = self.table_product(np.ascontiguousarray(self.design.matrix @ columns[:, k : k + step]))
             out[:, k : k + step] = self.design.transpose @ moved
         return out if vectors.ndim == 2 else out[:, 0]
+
+
+def fits_dense(size: int) -> bool:
+    """Whether ``require_dense`` would let an (F, F) matrix pass."""
+    try:
+        require_dense(size, "it")
+    except TooLarge:
+        return False
+    return True
 
 
 def require_dense(
