@@ -13,8 +13,8 @@ from bayesfield.experiments.lines import FEATURES, standard_library
 
 pycrfsuite = pytest.importorskip("pycrfsuite")
 
-WEIGHTS = 1e-3  # of the prior's standard deviation: crfsuite stops when its objective hardly changes any more
-PROBABILITIES = 1e-3
+WEIGHTS = 1e-4  # of the prior's standard deviation: crfsuite stops when its objective hardly changes any more
+PROBABILITIES = 1e-4
 TIGHT = {"max_iterations": 10_000, "epsilon": 1e-12, "delta": 1e-14, "period": 50}
 ALL = {"feature.possible_states": True, "feature.possible_transitions": True}
 

@@ -96,9 +96,7 @@ def test_a_factor_of_listed_configurations(pgmax):
     variables = pgmax.vgroup.NDVarArray(num_states=2, shape=(3,))
     graph = pgmax.fgraph.FactorGraph(variable_groups=[variables])
     scope = [variables[k] for k in range(3)]
-    graph.add_factors(
-        pgmax.factor.EnumFactor(variables=scope, factor_configs=CONFIGURATIONS, log_potentials=VALUES)
-    )
+    graph.add_factors(pgmax.factor.EnumFactor(variables=scope, factor_configs=CONFIGURATIONS, log_potentials=VALUES))
     beliefs = beliefs_there(pgmax, graph, variables, EVIDENCE, temperature=1.0)
     there = np.asarray(pgmax.infer.get_marginals(beliefs)[variables])
     np.testing.assert_allclose(np.array(bf.infer(listed_field()).variables), there, atol=SINGLE)

@@ -1,6 +1,7 @@
 """From files to answers: ``infer``, ``fit`` and ``compare``."""
 
 import itertools
+import time
 import warnings
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +21,7 @@ from bayesfield.formats.crfsuite import inputs_of, vocabulary
 from bayesfield.inference import most_probable_codes
 from bayesfield.types import InvalidInput
 
+_LONG = 300  # parameters from which a fit's time is foreseen
 Drop = Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")]
 Variance = Annotated[float, typer.Option(help="Of every parameter.")]
 
@@ -100,21 +102,19 @@ def fit(
     prior = bf.Normal(variance=prior_variance)
     warnings.simplefilter("ignore", bf.FitWarning)  # the record below says it, and so does the exit code
     with notes.status("reading …") as status:
-        tell = _steps(status)
         if model is Model.crf:
-            posterior = _fit_labels(data, prior, window, method, correction, tell)
+            posterior = _fit_labels(data, prior, window, method, correction, _steps(status, float("nan")))
         else:
             cases = tables.read_cases(data, drop or [])
-            posterior = bf.fit(
-                _field(cases, model, graph),
-                cases,
-                prior,
-                engine=None if engine is None else engine.value,
-                response=None if response is None else response.value,
-                method=method.value,
-                correction=correction.value,
-                watch=tell,
-            )
+            field = _field(cases, model, graph)
+            options: dict[str, Any] = {
+                "engine": None if engine is None else engine.value,
+                "response": None if response is None else response.value,
+                "method": method.value,
+                "correction": correction.value,
+            }
+            seconds = _foreseen(field, cases, prior, options)
+            posterior = bf.fit(field, cases, prior, watch=_steps(status, seconds), **options)
     left_out = tables.write_posterior(out, posterior)
     show(tables.fit_summary(posterior), summary_table(posterior), as_json)
     note(posterior.record)
@@ -169,9 +169,24 @@ def _fit_labels(
     return bf.fit_sequences(crf, inputs, y, prior, method=method.value, correction=correction.value, watch=tell)
 
 
-def _steps(status: Any) -> Any:
+def _foreseen(field: bf.RandomField, cases: pd.DataFrame, prior: bf.Normal, options: dict[str, Any]) -> float:
+    """Seconds that the fit will take, where it is long enough to be asked; else NaN."""
+    if field.n_parameters < _LONG or options["method"] not in ("auto", "newton", "lbfgs"):
+        return float("nan")
+    return bf.preview(field, cases, prior, **options).seconds
+
+
+def _steps(status: Any, seconds: float) -> Any:
+    """What tells every step. seconds: that all will take, NaN where no one knows."""
     status.update("fitting (kernels compile at first use) …")
-    return lambda i: status.update(f"step {i.number}: {i.distance:.2g} posterior sd from the optimum")
+    begun = time.perf_counter()
+
+    def tell(step: Any) -> None:
+        passed = time.perf_counter() - begun
+        left = f"about {max(seconds - passed, 1.0):.0f} s left" if seconds == seconds else f"{passed:.0f} s"
+        status.update(f"step {step.number}: {step.distance:.2g} posterior sd from the optimum; {left}")
+
+    return tell
 
 
 def summary_table(posterior: bf.Posterior, rows: int = 20) -> Table:

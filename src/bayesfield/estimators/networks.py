@@ -120,7 +120,7 @@ class OrdinalNetwork(Network):
 
     The scores of states are their own values where these are numbers, else 0, 1, … in order (of a category's list).
     blume_capel: a reference score, for items whose middle is where people start from. interaction: "product" is
-    x_i·x_j; "association" is 2·x_i·x_j, the scale of bgms. edges: as in ``IsingNetwork``. The rest as in
+    x_i·x_j; "association" is 2·x_i·x_j, the scale of bgms from 0.2.0 on. edges: as in ``IsingNetwork``. The rest as in
     ``FieldEstimator``.
     """
 

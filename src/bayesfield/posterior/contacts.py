@@ -15,33 +15,44 @@ from bayesfield.model import RandomField
 from bayesfield.model.builders import grouped
 from bayesfield.posterior.edges import edges_of
 from bayesfield.posterior.laplace import Posterior
-from bayesfield.types import FloatArray, IntArray, InvalidInput
+from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput
 
 
 def contact_scores(
-    couplings: Posterior | Any, gap: Hashable | None = "-", draws: int = 0, rng: np.random.Generator | int | None = 0
+    couplings: Posterior | Any,
+    gap: Hashable | None = "-",
+    draws: int = 0,
+    best: int | None = None,
+    apart: int = 1,
+    rng: np.random.Generator | int | None = 0,
 ) -> pd.DataFrame:
     """A row for each pair of variables, best first: first, second, the norm of their coupling, and the score.
 
     couplings: a posterior of a field with factors over two variables, or an (L, L, q, q) array. gap: the state (of an
     array: its number) that the norm leaves out; one that is not there leaves out nothing. draws: of the parameters, to
-    add the score's posterior standard deviation, sd.
+    add the mean and sd of their scores (drawn, sd; a norm is not linear, so drawn is not the score at the mean) and,
+    with best, the share of them in which a pair is among so many best (p_best). apart: how far in sequence the variables
+    of a pair must be; those nearer count in the correction, and are left out.
     """
     if not isinstance(couplings, Posterior):
         tables = _of_array(couplings)
-        return _frame(tables, _norms(tables, [None if isinstance(gap, str) else gap] * tables.variables), None)
-    if draws < 0:
-        raise InvalidInput(f"draws must not be negative; got {draws}")
+        return _frame(tables, _norms(tables, [None if isinstance(gap, str) else gap] * tables.variables), {}, apart)
+    if draws < 0 or (best is not None and (best < 1 or not draws)):
+        raise InvalidInput(f"draws must not be negative, and best is 1 or more of them; got {draws} and {best}")
     field = couplings.field
     known = _of_posterior(couplings, couplings.mean)
     assert isinstance(field, RandomField)
     gaps = [s.index(gap) if gap in s else None for s in field.states]
     norms = _norms(known, gaps)
     if not draws:
-        return _frame(known, norms, None, field.names)
+        return _frame(known, norms, {}, apart, field.names)
     points = couplings.sample(draws, rng)
-    scores = [_corrected(known, _norms(_of_posterior(couplings, p), gaps)) for p in points]
-    return _frame(known, norms, np.std(scores, axis=0), field.names)
+    scores = np.array([_corrected(known, _norms(_of_posterior(couplings, p), gaps)) for p in points])
+    told = {"drawn": scores.mean(axis=0), "sd": scores.std(axis=0)}
+    if best is not None:
+        ranked = np.where(_far(known, apart), scores, -np.inf)
+        told["p_best"] = (np.argsort(np.argsort(-ranked, axis=1), axis=1) < best).mean(axis=0)
+    return _frame(known, norms, told, apart, field.names)
 
 
 class _Tables(NamedTuple):
@@ -109,9 +120,20 @@ def _corrected(tables: _Tables, norms: FloatArray) -> FloatArray:
     return result
 
 
-def _frame(tables: _Tables, norms: FloatArray, sd: Any, names: Sequence[str] | None = None) -> pd.DataFrame:
+def _far(tables: _Tables, apart: int) -> BoolArray:
+    result: BoolArray = np.abs(tables.pairs[:, 1] - tables.pairs[:, 0]) >= apart
+    return result
+
+
+def _frame(
+    tables: _Tables,
+    norms: FloatArray,
+    told: dict[str, FloatArray],
+    apart: int,
+    names: Sequence[str] | None = None,
+) -> pd.DataFrame:
     i, j = tables.pairs.T
     labels = np.array(names, dtype=object) if names is not None else np.arange(tables.variables)
     columns = {"first": labels[i], "second": labels[j], "norm": norms, "score": _corrected(tables, norms)}
-    table = pd.DataFrame(columns if sd is None else columns | {"sd": sd})
+    table = pd.DataFrame(columns | told)[_far(tables, apart)]
     return table.sort_values("score", ascending=False, kind="stable", ignore_index=True)

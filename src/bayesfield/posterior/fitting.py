@@ -113,7 +113,7 @@ def fit(
         raise InvalidInput(f'with a client method is "auto", "newton" or "lbfgs"; got {method!r}')
     given = None if engine is None else objective.engine
     curved = None if response is None else as_engine(response)
-    return fit_objective(field, objective, int(objective.weight), known, given, curved, settings, correction, rng)
+    return fit_objective(field, objective, round(objective.weight), known, given, curved, settings, correction, rng)
 
 
 def field_objective(
