@@ -1,6 +1,6 @@
 """The pictures of docs/gallery.md, from data that come with scikit-learn or are drawn here.
 
-    python experiments/gallery.py --out docs/assets/gallery
+python experiments/gallery.py --out docs/assets/gallery
 """
 
 import argparse

@@ -259,7 +259,8 @@ def test_calibrate_names_its_problems(tmp_path):
 
 def test_interrupted_work_leaves_no_half_file(folder, tmp_path):
     """Ctrl-C while a study runs: a plain word, exit code 130, and the cells that are whole."""
-    command = [sys.executable, "-m", "bayesfield.cli", "calibrate", "--out", str(tmp_path / "c"), "--jobs", "1"]
+    words = ["calibrate", "--out", str(tmp_path / "c"), "--jobs", "1", "--problem", "chain-exact"]
+    command = [sys.executable, "-m", "bayesfield.cli", *words, "--simulations", "100000"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     deadline = time.monotonic() + 120
     while not list((tmp_path / "c" / "cells").glob("*.json")) and time.monotonic() < deadline:

@@ -115,7 +115,7 @@ def rank_histograms(table: pd.DataFrame, level: float) -> Figure:
     """
     parts = list(table.groupby("problem", sort=False))
     figure, grid = panels(len(parts), (3.0, 2.2), columns=4, sharey=True)
-    columns = [c for c in table.columns if c.startswith("rank_")]
+    columns, highest = [c for c in table.columns if c.startswith("rank_")], 0.0
     for axes, (name, own) in zip(grid, parts, strict=True):
         shares = own[columns].to_numpy()
         wide = 2.576 * shares.std(axis=0, ddof=1) / np.sqrt(len(shares))
@@ -126,6 +126,7 @@ def rank_histograms(table: pd.DataFrame, level: float) -> Figure:
         axes.set_title(f"{name}: {level:.0%} intervals hold {own['covered'].mean():.1%}", fontsize=8)
         axes.set_xticks([])
         axes.tick_params(labelsize=7)
-        axes.set_ylim(0.0, None)
         axes.set_xlabel("rank of the true value", fontsize=7)
+        highest = max(highest, float(shares.mean(axis=0).max()), float((even + wide).max()))
+    grid[0].set_ylim(0.0, 1.05 * highest)  # of all panels: they share it
     return figure

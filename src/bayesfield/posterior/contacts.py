@@ -31,8 +31,8 @@ def contact_scores(
     couplings: a posterior of a field with factors over two variables, or an (L, L, q, q) array. gap: the state (of an
     array: its number) that the norm leaves out; one that is not there leaves out nothing. draws: of the parameters, to
     add the mean and sd of their scores (drawn, sd; a norm is not linear, so drawn is not the score at the mean) and,
-    with best, the share of them in which a pair is among so many best (p_best). apart: how far in sequence the variables
-    of a pair must be; those nearer count in the correction, and are left out.
+    with best, the share of them in which a pair is among so many best (p_best). apart: how far in sequence a pair must
+    be; those nearer count in the correction, and are left out.
     """
     if not isinstance(couplings, Posterior):
         tables = _of_array(couplings)
