@@ -245,7 +245,7 @@ def test_block_posterior_of_edge_inputs_and_its_widths():
     block = fit_sequences(crf, data, form="block")
     np.testing.assert_allclose(block.mode, full.mode, atol=1e-5)
     assert block.record.form == "block"
-    assert "too narrow where inputs go together" in str(block.record)
+    assert "too narrow where blocks go together" in str(block.record)
     assert "too rough" in block.record.correction.reason
     n = crf.n_state
     conditional = 1 / np.sqrt(np.diag(full.precision)[:n])

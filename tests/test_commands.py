@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -261,7 +262,8 @@ def test_interrupted_work_leaves_no_half_file(folder, tmp_path):
     """Ctrl-C while a study runs: a plain word, exit code 130, and the cells that are whole."""
     words = ["calibrate", "--out", str(tmp_path / "c"), "--jobs", "1", "--problem", "chain-exact"]
     command = [sys.executable, "-m", "bayesfield.cli", *words, "--simulations", "100000"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs do not hear it
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heard)
     deadline = time.monotonic() + 120
     while not list((tmp_path / "c" / "cells").glob("*.json")) and time.monotonic() < deadline:
         time.sleep(0.2)

@@ -140,7 +140,7 @@ def test_structure_sizes_sum_to_one(edges):
 
 
 def test_pictures_of_edges_say_what_they_need(edges):
-    with pytest.raises(bf.InvalidInput, match="'mean' is missing"):
+    with pytest.raises(bf.InvalidInput, match="'log_bayes_factor' is missing"):
         plots.network(edges[0].drop(columns="mean"))
     with pytest.raises(bf.InvalidInput, match="'at_5' is missing"):
         plots.edge_evidence(edges[0], threshold=5)

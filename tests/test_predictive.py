@@ -474,7 +474,7 @@ def test_loo_refuses_what_has_no_log_z_or_no_parts(lattice, monkeypatch):
     graphs = bf.fit_graphs(crf, [(np.ones((2, 1)), [(0, 1)])], [[0, 1]])
     with pytest.raises(bf.InvalidInput, match="no parts to leave out"):
         bf.loo(graphs)
-    with pytest.raises(bf.InvalidInput, match="is for fields"):
+    with pytest.raises(bf.InvalidInput, match="compares a field with cases"):
         bf.predictive_check(graphs)
     monkeypatch.setitem(sys.modules, "arviz", None)
     with pytest.raises(bf.InvalidInput, match=r"bayesfield\[samplers\]"):

@@ -19,11 +19,11 @@ def network(table: pd.DataFrame, ax: Axes | None = None, threshold: float = 0.5)
     table: of ``posterior.edges()`` or of ``bf.search_structure(...)``. Edges of several parameters have no sign: their
     width is by the log Bayes factor.
     """
-    _need(table, "first", "second", "inclusion", "log_bayes_factor")
+    effect_column = "mean" if "mean" in getattr(table, "columns", ()) else "log_bayes_factor"
+    _need(table, "first", "second", "inclusion", effect_column)
     axes, places = _circle(table, ax)
     there = table[table["inclusion"] >= threshold]
-    signed = "mean" in there
-    effect = there["mean"] if signed else there["log_bayes_factor"]
+    signed, effect = effect_column == "mean", there[effect_column]
     strongest = max(float(effect.abs().max()), 1e-300) if len(there) else 1.0
     for row, size in zip(_rows(there), effect, strict=True):
         colour = UNCLEAR if not signed else POSITIVE if size > 0 else NEGATIVE
