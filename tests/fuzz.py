@@ -185,6 +185,7 @@ def endings(reader: str) -> str:
 
 def readers():
     import bayesfield as bf
+    from bayesfield.cli.fields import Model, field_of
     from bayesfield.formats import tables, uai
 
     def conll(path):
@@ -202,7 +203,7 @@ def readers():
     def csv(path):
         cases = tables.read_cases(path)
         if cases.shape[1] < 30:
-            tables.field_of(cases, "potts", "complete")
+            field_of(cases, Model.potts, "complete")
 
     def saved(path):
         posterior = bf.load(path)

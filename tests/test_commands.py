@@ -292,3 +292,44 @@ def test_a_large_fit_is_written_without_what_does_not_fit(tmp_path):
     assert "has no covariance" in done.stderr
     assert len(pd.read_csv(tmp_path / "large" / "posterior.csv")) == field.n_parameters
     assert bf.load(tmp_path / "large" / "posterior.bf").sd.shape == (field.n_parameters,)
+
+
+def test_columns_of_different_states_keep_them(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.integers(0, 2, 80), "b": rng.integers(1, 4, 80), "c": rng.integers(1, 4, 80)})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    assert run("fit", "t.csv", "--model", "potts", "--out", "p", cwd=tmp_path).returncode == 0
+    rows = pd.DataFrame(json.loads(run("sample", "p", "--cases", 200, "--json", cwd=tmp_path).stdout))
+    assert set(rows["a"]) == {0, 1}
+    assert set(rows["b"]) <= {1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("fit", "id.csv", "--model", "potts", "--out", "x"), "'id' has 120 different values"),
+        (("fit", "id.csv", "--model", "ising", "--out", "x"), "column 'id' alone 120"),
+        (("fit", "text.csv", "--model", "ordinal", "--out", "x"), "holds text"),
+        (("compare", "two.csv", "--model", "ising", "--graph", "complete"), "nothing to compare"),
+        (("infer", "m.uai", "--task", "MPE", "--method", "sampled"), "no best state"),
+    ],
+)
+def test_what_people_try_first_is_answered(tmp_path, words, said):
+    rng = np.random.default_rng(0)
+    two = pd.DataFrame(rng.integers(0, 2, (120, 3)), columns=list("abc"))
+    two.to_csv(tmp_path / "two.csv", index=False)
+    two.assign(id=np.arange(120)).to_csv(tmp_path / "id.csv", index=False)
+    two.assign(d=np.where(two["a"], "often", "never")).to_csv(tmp_path / "text.csv", index=False)
+    uai.write_model(tmp_path / "m.uai", bf.pairwise(2, [(0, 1)]), [0.5, 0.0, 1.0])
+    done = run(*words, cwd=tmp_path)
+    assert done.returncode == 1
+    assert said in " ".join(done.stderr.split())
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_column_named_like_a_parameter(tmp_path):
+    table = pd.DataFrame(np.random.default_rng(0).integers(0, 2, (60, 3)), columns=["a", "b", "a*b"])
+    table.to_csv(tmp_path / "t.csv", index=False)
+    done = run("fit", "t.csv", "--model", "ising", "--out", "x", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.count("a*b") >= 2

@@ -234,3 +234,13 @@ def test_what_cannot_be_is_said(name):
     call, text = BAD[name]
     with pytest.raises(bf.InvalidInput, match=text):
         call()
+
+
+def test_thresholds_of_ordinal_items_are_not_shrunk():
+    """Coded 1 … 5 or −2 … 2, the same answers have the same verdicts: thresholds are free to balance the slopes."""
+    rng = np.random.default_rng(0)
+    common = rng.normal(size=300)
+    X = np.clip(np.round(common[:, None] + rng.normal(0, 0.8, (300, 3))), -2, 2).astype(int)
+    centred, raw = bf.OrdinalNetwork().fit(X), bf.OrdinalNetwork().fit(X + 3)
+    np.testing.assert_allclose(raw.edges_["mean"], centred.edges_["mean"], atol=centred.edges_["sd"].max())
+    assert list(raw.edges_["at_10"]) == list(centred.edges_["at_10"]) == ["included"] * 3

@@ -189,3 +189,23 @@ def test_a_network_of_tables_is_drawn_without_signs():
     drawn = bf.PottsNetwork(interaction="table").fit(X).posterior_.plot_network(threshold=0.0)
     assert drawn.get_legend() is None
     assert len(drawn.lines) == 3 + 3  # variables, and all pairs of them
+
+
+def test_a_loaded_posterior_with_its_data_is_as_good_as_the_first(network, tmp_path):
+    network.save(tmp_path / "p.bf")
+    X = network.field.decode(network.objective.codes)
+    again = bf.load(tmp_path / "p.bf").with_data(X)
+    assert again.log_evidence == pytest.approx(network.log_evidence, abs=1e-6)
+    assert again.check().passed
+    table = bf.prior_sensitivity(again, [2.0])
+    np.testing.assert_allclose(table["mean"], bf.prior_sensitivity(network, [2.0])["mean"], atol=1e-6)
+    with pytest.raises(bf.InvalidInput, match="fitted on 300 cases"):
+        bf.load(tmp_path / "p.bf").with_data(X[:10])
+
+
+def test_an_estimator_in_place_of_its_posterior_is_told_so(network):
+    X = network.field.decode(network.objective.codes)
+    estimator = bf.IsingNetwork().fit(X)
+    for ask in (bf.centrality, bf.prior_sensitivity, bf.reliability):
+        with pytest.raises(bf.InvalidInput, match="posterior_"):
+            ask(estimator)

@@ -14,6 +14,7 @@ from rich.table import Table
 import bayesfield as bf
 from bayesfield.cli.app import NOT_CONVERGED, Json, app, note, notes, progress, show, text_table
 from bayesfield.cli.options import Correction, Learner, Method, Model, Task
+from bayesfield.estimators.networks import threshold_prior
 from bayesfield.files import write_text
 from bayesfield.formats import tables, uai
 from bayesfield.formats.conll import read_conll
@@ -23,7 +24,9 @@ from bayesfield.types import InvalidInput
 
 _LONG = 300  # parameters from which a fit's time is foreseen
 Drop = Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")]
-Variance = Annotated[float, typer.Option(help="Of every parameter.")]
+Variance = Annotated[
+    float | None, typer.Option(help="Of every parameter; 1 by default, and 25 of the thresholds of ordinal items.")
+]
 
 
 @app.command()
@@ -42,8 +45,10 @@ def infer(
     field = uai.read_model(model)
     given: bf.Evidence = uai.read_evidence(evidence) if evidence is not None else {}
     engine = method.value
-    if task is Task.PR and method is Method.sampled:
-        raise InvalidInput("sampling gives no log Z: take --method exact, kikuchi, bethe or auto for --task PR")
+    if task is not Task.MAR and method is Method.sampled:
+        raise InvalidInput(
+            f"sampling gives no log Z and no best state: for --task {task.value} take exact, kikuchi, bethe or auto"
+        )
     answer: Any
     if task is Task.MPE:
         codes, status = most_probable_codes(field, engine=engine, evidence=given)
@@ -85,7 +90,7 @@ def fit(
     correction: Annotated[
         Correction, typer.Option(help="Of the mode towards the mean; auto: the best that is affordable.")
     ] = Correction.auto,
-    prior_variance: Variance = 1.0,
+    prior_variance: Variance = None,
     drop: Drop = None,
     window: Annotated[int, typer.Option(min=0, help="crf: words on either side whose columns count, too.")] = 1,
     as_json: Json = False,
@@ -99,14 +104,15 @@ def fit(
 
     Example: bayesfield fit train.conll --model crf --window 2 --out tagger
     """
-    prior = bf.Normal(variance=prior_variance)
     warnings.simplefilter("ignore", bf.FitWarning)  # the record below says it, and so does the exit code
+    given = bf.Normal(variance=1.0 if prior_variance is None else prior_variance)  # refuses before anything is read
     with notes.status("reading …") as status:
         if model is Model.crf:
-            posterior = _fit_labels(data, prior, window, method, correction, _steps(status, float("nan")))
+            posterior = _fit_labels(data, given, window, method, correction, _steps(status, float("nan")))
         else:
             cases = tables.read_cases(data, drop or [])
-            field = _field(cases, model, graph)
+            field = field_of(cases, model, graph)
+            prior = threshold_prior(field) if model is Model.ordinal and prior_variance is None else given
             options: dict[str, Any] = {
                 "engine": None if engine is None else engine.value,
                 "response": None if response is None else response.value,
@@ -129,33 +135,49 @@ def compare(
     data: Annotated[Path, typer.Argument(help="A table, as for fit.")],
     model: Annotated[list[Model], typer.Option(help="ising, potts or ordinal; may be repeated.")],
     graph: Annotated[list[str], typer.Option(help="As for fit; may be repeated.")],
-    prior_variance: Variance = 1.0,
+    prior_variance: Variance = None,
     drop: Drop = None,
     as_json: Json = False,
 ) -> None:
-    """Fit every given model on every given graph, and weigh them by their evidence and by leave-one-out.
+    """Fit every given model on every given graph, and weigh them by their evidence.
 
     Example: bayesfield compare votes.csv --model ising --graph complete --graph blocs.csv
     """
+    given = bf.Normal(variance=1.0 if prior_variance is None else prior_variance)
     if Model.crf in model:
         raise InvalidInput("models of cases are compared: ising, potts or ordinal")
     cases = tables.read_cases(data, drop or [])
-    pairs = list(itertools.product(model, graph))
+    pairs = list(dict.fromkeys(itertools.product(model, graph)))
+    if len(pairs) < 2:
+        raise InvalidInput("there is nothing to compare: give --model or --graph several times, each another one")
     found = {}
     with progress("fitting") as tell:
         for k, (kind, joined) in enumerate(pairs):
             tell(k, len(pairs))
-            found[f"{kind.value}, {joined}"] = bf.fit(
-                _field(cases, kind, joined), cases, bf.Normal(variance=prior_variance)
-            )
+            field = field_of(cases, kind, joined)
+            prior = threshold_prior(field) if kind is Model.ordinal and prior_variance is None else given
+            found[f"{kind.value}, {joined}"] = bf.fit(field, cases, prior)
     table = bf.compare(found)
-    show(table.reset_index(), text_table(table), as_json)
+    short = table[["log_evidence", "error", "log_bayes_factor", "probability"]]
+    short = short.rename(columns={"log_evidence": "log evidence", "log_bayes_factor": "log BF", "probability": "P"})
+    show(table.reset_index(names="model"), text_table(short), as_json)
 
 
-def _field(cases: pd.DataFrame, model: Model, graph: str) -> bf.RandomField:
-    if model is not Model.ordinal:
-        return tables.field_of(cases, model.value, graph)
-    return bf.OrdinalNetwork(tables.edges_named(graph, [str(c) for c in cases.columns])).field_for(cases)
+def field_of(cases: pd.DataFrame, model: Model, graph: str) -> bf.RandomField:
+    """The field that a table asks for, as the estimators make it."""
+    if model is Model.ising:
+        return tables.ising_field(cases, graph)
+    edges = tables.edges_named(graph, [str(c) for c in cases.columns])
+    if not len(cases) or cases.isna().all(axis=0).any():
+        raise InvalidInput("every column needs values; the table has no rows, or a column without any")
+    if model is Model.potts:
+        return bf.PottsNetwork(edges).field_for(cases)
+    text = [str(c) for c in cases.columns if not pd.api.types.is_numeric_dtype(cases[c])]
+    if text:
+        raise InvalidInput(
+            f"ordinal columns hold numbers, which have an order; {text[0]!r} holds text. Code it as 0, 1, …"
+        )
+    return bf.OrdinalNetwork(edges).field_for(cases)
 
 
 def _fit_labels(
@@ -191,13 +213,13 @@ def _steps(status: Any, seconds: float) -> Any:
 
 def summary_table(posterior: bf.Posterior, rows: int = 20) -> Table:
     """The surest parameters; all of them are in the file."""
-    summary = posterior.summary()
+    summary = posterior.summary().reset_index()
     order = (summary["mean"] / summary["sd"]).abs().sort_values(ascending=False).index[:rows]
     caption = f"the {len(order)} surest of {len(summary)} parameters"
     table = Table(caption=caption if len(order) < len(summary) else None)
     for column in ("parameter", "mean", "sd", "2.5 %", "97.5 %", "P(> 0)"):
         table.add_column(column, justify="left" if column == "parameter" else "right")
-    for name in order:
-        r = summary.loc[name]
-        table.add_row(escape(str(name)), *(f"{r[c]:.3f}" for c in ("mean", "sd", "lower", "upper", "p_positive")))
+    for _, r in summary.loc[order].iterrows():
+        numbers = (f"{r[c]:.3f}" for c in ("mean", "sd", "lower", "upper", "p_positive"))
+        table.add_row(escape(str(r["parameter"])), *numbers)
     return table

@@ -36,7 +36,7 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        prior: Prior | float | str = 1.0,
+        prior: Prior | float | str | None = 1.0,
         engine: Engine | str | None = "auto",
         method: str = "auto",
         correction: Correction = "auto",
@@ -62,7 +62,7 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         self.posterior_: Posterior = fit(
             self.field_,
             self._values(table),
-            _prior(self.prior),
+            self._prior_given(),
             None if self.engine == "auto" else self.engine,
             method=self.method,
             correction=self.correction,
@@ -70,6 +70,10 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         )
         self.n_iter_ = max(len(self.posterior_.record.iterations), 1)
         return self
+
+    def _prior_given(self) -> Prior:
+        """A variance, "evidence", "ard" or a prior, as a prior."""
+        return _prior(self.prior)
 
     def field_for(self, X: Any) -> RandomField:
         """The field that ``fit`` would make of a table; nothing is fitted."""

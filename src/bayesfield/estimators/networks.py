@@ -9,9 +9,11 @@ from sklearn.utils.validation import check_is_fitted
 from bayesfield.estimators.columns import Columns, named_edges, shown, two_states
 from bayesfield.estimators.fields import FieldEstimator
 from bayesfield.inference import Engine
-from bayesfield.model import Prior, RandomField, ordinal, pairwise, potts
+from bayesfield.model import Normal, Prior, RandomField, ordinal, pairwise, potts
 from bayesfield.posterior.fitting import Correction
 from bayesfield.types import InvalidInput
+
+_THRESHOLDS = 25.0  # five answers with scores 1 … 5 need thresholds down to −13 (Wenchuan), measured
 
 
 class Network(FieldEstimator):
@@ -120,8 +122,9 @@ class OrdinalNetwork(Network):
 
     The scores of states are their own values where these are numbers, else 0, 1, … in order (of a category's list).
     blume_capel: a reference score, for items whose middle is where people start from. interaction: "product" is
-    x_i·x_j; "association" is 2·x_i·x_j, the scale of bgms from 0.2.0 on. edges: as in ``IsingNetwork``. The rest as in
-    ``FieldEstimator``.
+    x_i·x_j; "association" is 2·x_i·x_j, the scale of bgms from 0.2.0 on. edges: as in ``IsingNetwork``. prior:
+    by default N(0, 25) for thresholds, which balance products of scores and so are large, and N(0, 1) for slopes. The
+    rest as in ``FieldEstimator``.
     """
 
     def __init__(
@@ -130,7 +133,7 @@ class OrdinalNetwork(Network):
         *,
         blume_capel: float | None = None,
         interaction: Literal["product", "association"] = "product",
-        prior: Prior | float | str = 1.0,
+        prior: Prior | float | str | None = None,
         engine: Engine | str | None = "auto",
         method: str = "auto",
         correction: Correction = "auto",
@@ -154,3 +157,11 @@ class OrdinalNetwork(Network):
             blume_capel=self.blume_capel,
             interaction=self.interaction,
         )
+
+    def _prior_given(self) -> Prior:
+        return threshold_prior(self.field_) if self.prior is None else super()._prior_given()
+
+
+def threshold_prior(field: RandomField) -> Normal:
+    """N(0, 25) for the thresholds of ordinal items, N(0, 1) for slopes."""
+    return Normal(variance=[_THRESHOLDS if group == "nodes" else 1.0 for group in field.groups])

@@ -14,7 +14,7 @@ import pandas as pd
 
 from bayesfield.files import read_text, write_npz, write_text
 from bayesfield.formats.frames import read_frame
-from bayesfield.model import RandomField, grid_edges, pairwise, potts
+from bayesfield.model import RandomField, grid_edges, pairwise
 from bayesfield.posterior import Posterior
 from bayesfield.response.base import fits_dense
 from bayesfield.types import InvalidInput
@@ -31,15 +31,18 @@ def read_cases(path: str | Path, drop: Sequence[str] = ()) -> pd.DataFrame:
     return cases.drop(columns=list(drop))
 
 
-def field_of(cases: pd.DataFrame, model: str, graph: str) -> RandomField:
-    """An Ising or Potts field over the table's columns; the states are the values that occur."""
+def ising_field(cases: pd.DataFrame, graph: str) -> RandomField:
+    """An Ising field over the table's columns; the states are the two values that occur."""
     names = [str(c) for c in cases.columns]
     states = _states(cases)
     edges = edges_named(graph, names)
-    if model == "potts":
-        return potts(len(names), edges, states, names=names)
     if len(states) > 2:
-        raise InvalidInput(f"an Ising field has two states; the data hold {len(states)}: {states[:8]}. Use potts")
+        kinds = {name: cases.iloc[:, k].nunique() for k, name in enumerate(names)}
+        odd = max(kinds, key=lambda name: kinds[name])
+        raise InvalidInput(
+            f"an Ising field has two states; the data hold {len(states)}, and column {odd!r} alone {kinds[odd]}. Leave "
+            "it out (--drop) if it is no variable, or take the model potts or ordinal"
+        )
     return pairwise(len(names), edges, states, names=names)
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.sparse import csgraph
 
 from bayesfield.posterior.edges import edges_of
-from bayesfield.posterior.laplace import Posterior
+from bayesfield.posterior.laplace import Posterior, require_posterior
 from bayesfield.types import FloatArray, InvalidInput
 
 USUAL = ("strength", "expected_influence", "closeness")
@@ -32,6 +32,7 @@ def centrality(
     measures: of "strength", "expected_influence", "closeness" and "betweenness" (slow on large networks). All edges of
     the field count, as strong as they are in each draw; for a field of fewer edges fit one that has those only.
     """
+    require_posterior(posterior)
     unknown = [m for m in measures if m not in MEASURES]
     if unknown or not measures:
         raise InvalidInput(f"measures are {', '.join(MEASURES)}; got {list(measures)}")

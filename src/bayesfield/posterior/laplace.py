@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from bayesfield.graph import compiled
 from bayesfield.inference import Auto, Engine, Sampled, as_engine
 from bayesfield.learning import FieldObjective, Iteration, Objective, enough_chains, mrf_objective
 from bayesfield.learning.precision import DensePrecision, Precision
@@ -323,14 +324,19 @@ class Posterior(Pictures):
         prior = self.prior_in_force()
         if not isinstance(self.field, RandomField) or prior is None:
             raise InvalidInput("data go back to posteriors of fields, with their prior; fit sequences and graphs anew")
-        objective = mrf_objective(self.field, X, Normal(variance=1.0), Auto())
-        if int(objective.weight) != self.record.n_cases:
+        engine = Auto().choose(compiled(self.field).graph)[0]
+        objective = mrf_objective(self.field, X, Normal(variance=1.0), engine)
+        if round(objective.weight) != self.record.n_cases:
             raise InvalidInput(
-                f"this posterior was fitted on {self.record.n_cases} cases, and X has {int(objective.weight)}: "
+                f"this posterior was fitted on {self.record.n_cases} cases, and X has {round(objective.weight)}: "
                 "give the same ones"
             )
         result = copy.copy(self)
-        result.objective = replace(objective, precision=prior.precision, location=prior.location, tails=prior.tails)
+        known = replace(objective, precision=prior.precision, location=prior.location, tails=prior.tails)
+        result.objective = known
+        by_same = self.record.engine == self.record.response == repr(engine) and self.record.method not in LEARNERS
+        if self.plain is None and by_same and self.form.form == "dense":
+            result.plain = DensePrecision(known.curvature(known.at(self.mode)))
         return result
 
     def save(self, path: str | Path) -> None:
@@ -357,3 +363,10 @@ def reason_for_refusal(field: Parametrised, matrix: FloatArray | None, reason: s
         f"above zero), along: {names}. Take a narrower prior, an engine that is exact on this field, or drop or tie "
         "these parameters"
     )
+
+
+def require_posterior(given: Any) -> None:
+    """Refuse what is no posterior, and say where an estimator has its own."""
+    if not isinstance(given, Posterior):
+        own = "; an estimator has one: network.posterior_" if hasattr(given, "posterior_") else ""
+        raise InvalidInput(f"this takes a posterior, as bf.fit returns it; got {type(given).__name__}{own}")

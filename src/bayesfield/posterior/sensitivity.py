@@ -10,7 +10,7 @@ from scipy import linalg
 from bayesfield.learning import FieldObjective
 from bayesfield.model import Cauchy, Normal, Prior
 from bayesfield.posterior.fitting import Settings, fit_objective
-from bayesfield.posterior.laplace import Posterior
+from bayesfield.posterior.laplace import Posterior, require_posterior
 from bayesfield.types import InvalidInput
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -28,6 +28,7 @@ def prior_sensitivity(
     Each is a fit of its own, by the posterior's engine and correction, from its mode. A parameter that moves by more
     than a fraction of its sd between ½ and 2 owes its value to the prior.
     """
+    require_posterior(posterior)
     wrong = [f for f in factors if not isinstance(f, int | float | np.number) or not 0.0 < f < np.inf]
     if wrong or not len(factors):
         raise InvalidInput(f"factors are numbers above zero, of the prior's variances; got {list(factors)}")

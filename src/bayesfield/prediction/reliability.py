@@ -10,6 +10,7 @@ import pandas as pd
 from scipy import stats
 
 from bayesfield.posterior import Posterior
+from bayesfield.posterior.laplace import require_posterior
 from bayesfield.prediction.given_others import given_others
 from bayesfield.prediction.predictive_check import observed_cases
 from bayesfield.types import FloatArray, InvalidInput
@@ -32,6 +33,7 @@ def reliability(
     counts once. draws: of the parameters, that predictions average over. cases: at most so many are looked at, taken at
     random.
     """
+    require_posterior(posterior)
     if bins < 2 or draws < 1 or cases < 1:
         raise InvalidInput(f"bins are 2 or more, draws and cases 1 or more; got {bins}, {draws} and {cases}")
     field, codes = observed_cases(posterior, X)
