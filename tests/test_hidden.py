@@ -8,6 +8,7 @@ import pytest
 import bayesfield as bf
 from bayesfield.graph import clamp, compiled
 from bayesfield.learning import HiddenObjective, mrf_objective
+from bayesfield.response import components
 
 from awkward import CASES
 from naive import Naive, differences
@@ -115,9 +116,12 @@ def test_alike_cases_share_one_inference():
     np.testing.assert_array_equal(found.phases[1].cells, [[0, 1]])
 
 
+@pytest.mark.parametrize("dense", [0, 10**9], ids=["sparse", "dense"])
 @pytest.mark.parametrize("share", [0.1, 0.5])
-def test_covariance_of_many_small_components(share):
+def test_covariance_of_many_small_components(share, dense, monkeypatch):
     """By joint states (Exact) and by a sparse inverse (Bethe, exact on chains), against products through all tables."""
+    monkeypatch.setattr(components, "_DENSE", dense)
+    monkeypatch.setattr(components, "_WORK", dense)
     case = next(c for c in CASES if c.name == "chain")
     X = with_holes(case, share, n=900)
     (phase, *_) = clamp(compiled(case.field), case.field.encode(X, holes=True)).phases

@@ -7,6 +7,7 @@ from pathlib import Path
 from bayesfield.types import Cost, TooLarge
 
 _GLANCE = 0.003  # seconds between looks at the memory
+_TRIFLE = 2**20  # bytes that are not asked for: a look at what is free takes longer than to fill them
 _SHARE = 0.7  # of what is free: the rest is for the caller, the operating system and temporaries
 
 
@@ -36,6 +37,8 @@ def usable_bytes() -> int:
 
 def require(needed: Cost, what: str, advice: str, share: float = _SHARE) -> None:
     """Refuse a job that cannot fit, with the sizes and the alternative. share: of what is free, that it may take."""
+    if needed.bytes <= _TRIFLE:
+        return
     usable = int(share * available_bytes())
     if needed.bytes > usable:
         size = f", about {needed.bytes / 2**30:.3g} GiB" if needed.bytes < float("inf") else ""

@@ -1,5 +1,6 @@
 """Estimators with scikit-learn's contract: store, cast, call the library, set attributes. No mathematics."""
 
+from bayesfield.estimators.checks import expected_failed_checks
 from bayesfield.estimators.crf import BayesianCRF, GraphCRF
 from bayesfield.estimators.lattices import LatticeField
 from bayesfield.estimators.machines import RBM, BoltzmannMachine
@@ -14,4 +15,5 @@ __all__ = [
     "LatticeField",
     "OrdinalNetwork",
     "PottsNetwork",
+    "expected_failed_checks",
 ]

@@ -75,7 +75,7 @@ def _whole(value: Any) -> Any:
 
 def two_states(columns: Columns) -> list[tuple[Hashable, ...]]:
     """The states of columns that have two; one where only one occurs is completed by what the others have."""
-    seen: set[Any] = {s for states in columns.states for s in states}
+    seen: set[Any] = {s for states in shown(columns).states for s in states}
     common = tuple(sorted(seen)) if _alike(seen) and len(seen) == 2 else None
     result: list[tuple[Hashable, ...]] = []
     for name, states in zip(columns.names, columns.states, strict=True):

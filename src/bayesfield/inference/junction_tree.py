@@ -113,7 +113,7 @@ class TreeResponse(TableResponse):
         if states is None:
             return super().covariance()
         require_dense(self.size, "the full covariance")
-        return component_covariance(states, self.design, self._theta)
+        return component_covariance(self._graph, states, self.design, self._theta)
 
     def table_product(self, directions: FloatArray) -> FloatArray:
         out = np.empty_like(directions)
