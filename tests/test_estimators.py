@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 import bayesfield as bf
@@ -235,11 +237,36 @@ BAD = {
     "unseen state": (lambda: bf.IsingNetwork().fit(frame()).score(frame().assign(energy=7)), "not one of its states"),
     "shape": (lambda: bf.LatticeField((2, 2)).fit(np.zeros((4, 9), dtype=int)), "X has 9 columns"),
     "images of another shape": (lambda: bf.LatticeField((2, 2)).fit(np.zeros((4, 3, 3), dtype=int)), "images have"),
-    "one colour": (lambda: bf.LatticeField().fit(np.zeros((4, 3, 3), dtype=int)), "two states; these images have 1"),
+    "one colour": (lambda: bf.LatticeField().fit(np.zeros((4, 3, 3), dtype=int)), "two states; these.* have 1"),
     "text to cut": (lambda: bf.IsingNetwork(binarize=0.5).fit([["a", "b"], ["b", "a"]]), "columns of numbers"),
     "sequence for graphs": (lambda: bf.GraphCRF().fit([[{"a": 1}]], [["x"]]), "sequences are for BayesianCRF"),
     "no samples": (lambda: bf.IsingNetwork().fit(frame()).sample(0), "at least 1"),
+    "samples in text": (lambda: bf.IsingNetwork().fit(frame()).sample("5"), "whole number"),
+    "words without order": (lambda: bf.OrdinalNetwork().fit(words(["never", "often", "always"])), "ordered=True"),
+    "categories without order": (
+        lambda: bf.OrdinalNetwork().fit(words(["never", "often", "always"]).astype("category")),
+        "no order of them is known",
+    ),
+    "a mark for missing cells": (lambda: bf.IsingNetwork().fit(words(["n", "y", "?"])), "na_values='\\?'"),
+    "one value": (lambda: bf.IsingNetwork().fit(frame().assign(c="yes")), "'c' never varies, it is always 'yes'"),
+    "missing cells only": (lambda: bf.IsingNetwork().fit(frame().assign(c=np.nan)), "missing cells only; leave it out"),
+    "twins": (lambda: bf.IsingNetwork().fit(frame().rename(columns={"mood": "sleep"})), "'sleep' stands there 2 times"),
+    "twins as text": (lambda: bf.PottsNetwork().fit(pd.DataFrame([[1, 2], [2, 1]], columns=[1, "1"])), "of its own"),
+    "many states": (lambda: bf.IsingNetwork().fit(np.arange(18).reshape(9, 2)), r"9 states, \(0, 2, 4, 6, 8, 10, …\)"),
+    "thresholds without names": (lambda: bf.IsingNetwork(binarize={"a": 1}).fit([[0, 1], [2, 0]]), "needs a DataFrame"),
+    "threshold of a column that is not there": (
+        lambda: bf.IsingNetwork(binarize={"b": 1}).fit(pd.DataFrame({"a": [0, 1]})),
+        "names the column 'b'",
+    ),
+    "a threshold that is none": (lambda: bf.IsingNetwork(binarize="high").fit([[0, 1], [2, 0]]), "got 'high'"),
 }
+
+
+def words(states, n=60):
+    """Two columns of words that go together."""
+    first = np.random.default_rng(0).integers(len(states), size=n)
+    second = np.where(np.arange(n) % 3, first, 0)
+    return pd.DataFrame({"a": np.array(states)[first], "b": np.array(states)[second]})
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -257,3 +284,93 @@ def test_thresholds_of_ordinal_items_are_not_shrunk():
     centred, raw = bf.OrdinalNetwork().fit(X), bf.OrdinalNetwork().fit(X + 3)
     np.testing.assert_allclose(raw.edges_["mean"], centred.edges_["mean"], atol=centred.edges_["sd"].max())
     assert list(raw.edges_["at_10"]) == list(centred.edges_["at_10"]) == ["included"] * 3
+
+
+def test_words_of_two_states_are_told_in_their_order():
+    """Alphabetical order makes 'without' the higher one: the sign is as it is, and a warning says so."""
+    with pytest.warns(bf.FitWarning, match=r"a \('with' < 'without'\), b"):
+        network = bf.IsingNetwork(correction="none").fit(words(["without", "with"]))
+    assert network.states_ == {"a": ("with", "without"), "b": ("with", "without")}
+    table = words(["no", "yes"])  # in order by themselves: no warning
+    chosen = words(["without", "with"]).apply(lambda c: pd.Categorical(c, ["without", "with"], ordered=True))
+    ordered = bf.IsingNetwork(correction="none").fit(chosen)
+    np.testing.assert_allclose(ordered.couplings_, bf.IsingNetwork(correction="none").fit(table).couplings_, atol=1e-8)
+
+
+def test_ordered_words_are_a_scale():
+    codes = words([0, 1, 2])
+    named = words(["never", "often", "always"])
+    scale = named.apply(lambda c: pd.Categorical(c, ["never", "often", "always"], ordered=True))
+    by_words, by_codes = (bf.OrdinalNetwork(correction="none").fit(t).edges_["mean"] for t in (scale, codes))
+    np.testing.assert_allclose(by_words, by_codes, atol=1e-8)
+
+
+def test_columns_that_never_vary_are_named():
+    with pytest.warns(bf.FitWarning, match="no two cases differ in 'c'"):
+        bf.IsingNetwork(correction="none").fit(words([0, 1]).assign(c=1))
+    with pytest.warns(bf.FitWarning, match="no two cases differ in 'a', 'b'"):
+        bf.IsingNetwork(binarize=7, correction="none").fit(words([0, 1, 2]))
+
+
+def test_thresholds_for_some_columns():
+    table = words([0, 1, 2]).assign(c=np.arange(60) % 2)
+    network = bf.IsingNetwork(binarize={"a": 0, "b": 1}, correction="none").fit(table)
+    cut = table.assign(a=(table["a"] > 0).astype(int), b=(table["b"] > 1).astype(int))
+    np.testing.assert_allclose(network.posterior_.mean, bf.IsingNetwork(correction="none").fit(cut).posterior_.mean)
+    np.testing.assert_allclose(network.score(table), bf.IsingNetwork(correction="none").fit(cut).score(cut))
+
+
+def test_a_table_for_a_lattice_is_told_what_it_is_read_as():
+    with pytest.warns(bf.FitWarning, match="9 cases of 4 sites in one row; a single image is X"):
+        bf.LatticeField(correction="none").fit(np.arange(36).reshape(9, 4) % 2)
+
+
+def test_holes_in_what_is_scored():
+    """A column without any cell, a case without any: summed over, and certain."""
+    network, table = bf.IsingNetwork(draws=20).fit(frame()), frame(12)
+    states, _, log_p = brute(network.field_, network.posterior_.sample(20, 0))
+    holed = table.assign(sleep=pd.Categorical([None] * 12, ["bad", "good"]))
+    found = network.score_samples(holed)
+    for row, value in zip(holed.itertuples(index=False), found, strict=True):
+        fits = [k for k, s in enumerate(states) if (s[0], s[2]) == (row.mood, row.energy)]
+        assert value == pytest.approx(np.logaddexp.reduce(log_p[:, fits], axis=None) - np.log(20), abs=1e-9)
+    empty = pd.DataFrame([[None, None, None], ["low", "bad", 1]], columns=table.columns)
+    assert network.score_samples(empty)[0] == 0.0
+    assert network.score_samples(empty)[1] == pytest.approx(network.score_samples(empty.iloc[1:])[0])
+
+
+def test_a_column_is_foretold_where_it_is_absent():
+    network, table = bf.IsingNetwork().fit(frame()), frame(20)
+    wanted = network.predict_proba(table, "sleep")
+    np.testing.assert_array_equal(network.predict_proba(table.drop(columns="sleep"), "sleep"), wanted)
+    holed = table.copy()
+    holed.loc[holed.index[:5], "sleep"] = None
+    np.testing.assert_allclose(network.predict_proba(holed, "sleep"), wanted)
+    holed.loc[holed.index[2], "energy"] = np.nan  # then the others of that row are summed over
+    found = network.predict_proba(holed, "sleep")
+    np.testing.assert_allclose(np.delete(found, 2, axis=0), np.delete(wanted, 2, axis=0))
+    assert found[2].sum() == pytest.approx(1.0)
+    assert abs(found[2] - wanted[2]).max() > 1e-6
+
+
+def test_networks_without_edges():
+    alone = bf.IsingNetwork([], correction="none").fit(frame())
+    assert (alone.couplings_ == 0).all(axis=None)
+    assert len(alone.edges_) == 0
+
+
+def test_machines_in_a_pipeline():
+    X = np.random.default_rng(2).integers(2, size=(40, 3))
+    machine = bf.RBM(2, correction="none", draws=5)
+    pipeline = make_pipeline(machine, LogisticRegression()).fit(X, X[:, 0])
+    assert pipeline.predict(X).shape == (40,)
+    out = bf.RBM(2, correction="none", draws=5).set_output(transform="pandas").fit_transform(X)
+    assert list(out.columns) == ["h0", "h1"]
+
+
+def test_more_draws_where_they_cost_nothing():
+    small, large = bf.IsingNetwork().fit(frame()), bf.IsingNetwork(engine="bethe", correction="none")
+    assert small._draws() == 2000
+    assert small._draws(1_000_000) == 100
+    assert bf.IsingNetwork(draws=7).fit(frame())._draws() == 7
+    assert large.fit(np.random.default_rng(0).integers(2, size=(50, 12)))._draws(50) >= 100

@@ -1,25 +1,40 @@
 """Tables as people have them: names, states of every column, and the way back."""
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from bayesfield.types import InvalidInput
+from bayesfield.types import FitWarning, InvalidInput
 
 _MOST = 50  # states of a column, beyond which it is taken for a measurement
+_SHOWN = 6  # of a column's states, that a message names
+_HOLES = {"?", "", ".", "-", "NA", "N/A", "n/a", "NaN", "nan", "None", "null", "missing"}  # what people write for one
+_IN_ORDER = {("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t"), ("off", "on"), ("absent", "present")}
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """names: of the columns. states: of each, in order. kinds: its dtype in a DataFrame; None for arrays."""
+    """names: of the columns. states: of each, in order. kinds: its dtype in a DataFrame; None for arrays.
+
+    constant: the columns in which no two cases differ.
+    """
 
     names: list[str]
     states: list[tuple[Hashable, ...]]
     kinds: list[Any] | None
     cases: int
+    constant: tuple[str, ...] = ()
+
+    def alphabetical(self, j: int) -> bool:
+        """Whether a column's states are words that nobody has put in order."""
+        kind: Any = self.kinds[j] if self.kinds is not None else None
+        words = [state for state in self.states[j] if isinstance(state, str)]
+        named = isinstance(kind, pd.CategoricalDtype) and (kind.ordered or len(words) == 2 or words != sorted(words))
+        return bool(words) and not named
 
     def back(self, values: Any, index: Any = None) -> Any:
         """(N, n) states as a table like the one that was given."""
@@ -40,11 +55,12 @@ class Columns:
 
 def columns_of(X: Any) -> Columns:
     """The columns of a DataFrame or of an array of two dimensions."""
-    if isinstance(X, pd.DataFrame):
-        names = [str(c) for c in X.columns]
-        return Columns(names, [_states(X.iloc[:, j], n) for j, n in enumerate(names)], list(X.dtypes), len(X))
-    names = [f"x{j}" for j in range(X.shape[1])]
-    return Columns(names, [_states(pd.Series(X[:, j]), n) for j, n in enumerate(names)], None, len(X))
+    frame = isinstance(X, pd.DataFrame)
+    names = [str(c) for c in X.columns] if frame else [f"x{j}" for j in range(X.shape[1])]
+    own = [X.iloc[:, j] if frame else pd.Series(X[:, j]) for j in range(len(names))]
+    states = [_states(column, name) for column, name in zip(own, names, strict=True)]
+    constant = tuple(name for column, name in zip(own, names, strict=True) if column.nunique() == 1)
+    return Columns(names, states, list(X.dtypes) if frame else None, len(X), constant if len(X) > 1 else ())
 
 
 def _states(column: pd.Series, name: str) -> tuple[Hashable, ...]:
@@ -66,11 +82,74 @@ def _states(column: pd.Series, name: str) -> tuple[Hashable, ...]:
         raise InvalidInput(f"column {name!r} mixes kinds of values: {present[:6]}; recode them") from None
 
 
+def require_own_names(X: pd.DataFrame) -> None:
+    """Refuse two columns of one name, also where only their texts are the same (1 and "1")."""
+    names = [str(c) for c in X.columns]
+    if len(set(names)) < len(names):
+        twin = next(name for name in names if names.count(name) > 1)
+        raise InvalidInput(f"every column needs a name of its own; {twin!r} stands there {names.count(twin)} times")
+
+
+def warn_of_columns(columns: Columns) -> None:
+    """Columns that never vary teach nothing: a user should know before the parameters are looked at."""
+    if columns.constant:
+        some = ", ".join(repr(name) for name in columns.constant[:_SHOWN])
+        more = " …" if len(columns.constant) > _SHOWN else ""
+        warnings.warn(
+            f"no two cases differ in {some}{more}: what is said of it comes from the prior; leave it out",
+            FitWarning,
+            stacklevel=4,
+        )
+
+
+def warn_of_order(columns: Columns) -> None:
+    """Words of two states are taken in alphabetical order; which of them is the higher decides every sign."""
+    odd = [
+        f"{name} ({states[0]!r} < {states[1]!r})"
+        for j, (name, states) in enumerate(zip(columns.names, columns.states, strict=True))
+        if len(states) == 2 and columns.alphabetical(j) and tuple(str(s).lower() for s in states) not in _IN_ORDER
+    ]
+    if odd:
+        more = " …" if len(odd) > _SHOWN else ""
+        warnings.warn(
+            f"the order of words is alphabetical, and decides the signs: {', '.join(odd[:_SHOWN])}{more}. For another "
+            "give pd.Categorical(column, [lower, higher], ordered=True)",
+            FitWarning,
+            stacklevel=4,
+        )
+
+
+def require_order(columns: Columns) -> None:
+    """Refuse three or more words that nobody has put in order: the alphabet is not the scale's."""
+    for j, (name, states) in enumerate(zip(columns.names, columns.states, strict=True)):
+        if len(states) > 2 and columns.alphabetical(j):
+            raise InvalidInput(
+                f"column {name!r} holds words, {listed(states)}, and no order of them is known; give it one by "
+                f"pd.Categorical(column, [lowest, …, highest], ordered=True), or take PottsNetwork"
+            )
+
+
+def listed(states: Sequence[Any]) -> str:
+    """The first few states, and whether there are more."""
+    return f"({', '.join(repr(s) for s in states[:_SHOWN])}{', …' if len(states) > _SHOWN else ''})"
+
+
 def _whole(value: Any) -> Any:
     """A number that Python knows; whole ones as int."""
     if isinstance(value, np.generic):
         value = value.item()
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def cut_states(columns: Columns, threshold: float | Mapping[Any, float] | None) -> list[tuple[Hashable, ...]]:
+    """Two states of every column; 0 and 1 of those that a threshold has cut."""
+    if threshold is None:
+        return two_states(columns)
+    if not isinstance(threshold, Mapping):
+        return [(0, 1)] * len(columns.names)
+    cut = {str(name) for name in threshold}
+    known = [(0, 1) if name in cut else states for name, states in zip(columns.names, columns.states, strict=True)]
+    return two_states(replace(columns, states=known))
 
 
 def two_states(columns: Columns) -> list[tuple[Hashable, ...]]:
@@ -84,11 +163,28 @@ def two_states(columns: Columns) -> list[tuple[Hashable, ...]]:
         elif len(states) < 2 and common is not None:
             result.append(common)
         else:
-            raise InvalidInput(
-                f"column {name!r} has {len(states)} states, {states[:6]}, and this model is for two; take PottsNetwork "
-                "or OrdinalNetwork, give binarize=, or leave the column out"
-            )
+            raise InvalidInput(_not_two(name, states))
     return result
+
+
+def _not_two(name: str, states: tuple[Hashable, ...]) -> str:
+    if not states:
+        return f"column {name!r} has missing cells only; leave it out"
+    if len(states) == 1:
+        return (
+            f"column {name!r} never varies, it is always {states[0]!r}; leave it out, or name its other state by "
+            "pd.Categorical(column, [lower, higher])"
+        )
+    holes = sorted(str(s) for s in states if s in _HOLES)
+    if holes and len(states) == 3:
+        return (
+            f"column {name!r} has three states, {listed(states)}; if {holes[0]!r} stands for a missing cell say so, by "
+            f"table.replace({holes[0]!r}, None) or pd.read_csv(…, na_values={holes[0]!r})"
+        )
+    return (
+        f"column {name!r} has {len(states)} states, {listed(states)}, and this model is for two; take PottsNetwork or "
+        "OrdinalNetwork, give binarize=, or leave the column out"
+    )
 
 
 def shown(columns: Columns) -> Columns:
@@ -122,13 +218,24 @@ def named_edges(edges: Any, names: Sequence[str]) -> list[tuple[int, int]]:
     return sorted(set(found))
 
 
-def binarized(table: Any, threshold: float) -> Any:
-    """1 above the threshold, 0 up to it, missing where missing."""
+def binarized(table: Any, threshold: float | Mapping[Any, float]) -> Any:
+    """1 above the threshold, 0 up to it, missing where missing. A mapping has thresholds of some columns, by name."""
+    if isinstance(threshold, Mapping):
+        if not isinstance(table, pd.DataFrame):
+            raise InvalidInput("binarize= by column needs a DataFrame, whose columns have names")
+        absent = [name for name in threshold if name not in table]
+        if absent:
+            raise InvalidInput(f"binarize= names the column {absent[0]!r}, which is not there")
+        return table.assign(**{str(name): _above(table[name], cut) for name, cut in threshold.items()})
+    cut = _above(table, threshold)
+    return pd.DataFrame(cut, index=table.index, columns=table.columns) if isinstance(table, pd.DataFrame) else cut
+
+
+def _above(values: Any, threshold: Any) -> Any:
     try:
-        values = np.asarray(table, dtype=np.float64)
+        numbers, cut = np.asarray(values, dtype=np.float64), float(threshold)
     except (TypeError, ValueError):
-        raise InvalidInput("binarize= needs columns of numbers") from None
-    cut = np.where(np.isnan(values), np.nan, values > threshold)
-    if isinstance(table, pd.DataFrame):
-        return pd.DataFrame(cut, index=table.index, columns=table.columns)
-    return cut
+        raise InvalidInput(
+            f"binarize= is a number, or a dict of them by column, and needs columns of numbers; got {threshold!r}"
+        ) from None
+    return np.where(np.isnan(numbers), np.nan, numbers > cut)

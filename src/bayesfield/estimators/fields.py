@@ -10,27 +10,32 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from bayesfield.estimators.columns import Columns, binarized, columns_of
+from bayesfield.estimators.columns import Columns, binarized, columns_of, require_own_names, warn_of_columns
+from bayesfield.graph import compiled
 from bayesfield.inference import Auto, Engine, Sampled, as_engine
 from bayesfield.learning import mrf_objective
 from bayesfield.model import ARD, Normal, Prior, RandomField
 from bayesfield.posterior import Imputation, Posterior, fit
 from bayesfield.posterior.fitting import Correction
-from bayesfield.prediction.given_others import given_others
+from bayesfield.prediction.given_others import each_given_others
 from bayesfield.prediction.replicates import new_cases
 from bayesfield.types import FloatArray, InvalidInput
+
+_ENTRIES = 2e7  # of tables, that all draws together fill
+_FEW_DRAWS, _MANY_DRAWS = 100, 2000
 
 
 class FieldEstimator(BaseEstimator):  # type: ignore[misc]
     """The contract of scikit-learn over ``bf.fit``. A kind of field says which one a table asks for.
 
     prior: a variance, "evidence" for the one that the data make likeliest, "ard", or a prior such as ``bf.Normal(…)``.
-    engine, method, correction: as in ``bf.fit``. draws: of the parameters, that answers average over. random_state: an
-    int, the seed of all draws.
+    engine, method, correction: as in ``bf.fit``. draws: of the parameters, that answers average over; by default 100
+    for large fields and up to 2,000 for small ones, where more cost nothing. random_state: an int, the seed of all
+    draws, so that the same question has the same answer.
 
     X: a DataFrame (columns of category dtype keep their states, also those that do not occur) or an array; missing
-    cells are summed over. After ``fit``: posterior_ (bf.Posterior), field_, n_features_in_, feature_names_in_. A pickle
-    leaves the training data out.
+    cells are summed over. After ``fit``: posterior_ (bf.Posterior), field_, states_, n_features_in_, feature_names_in_.
+    A pickle leaves the training data out.
     """
 
     def __init__(
@@ -40,7 +45,7 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         engine: Engine | str | None = "auto",
         method: str = "auto",
         correction: Correction = "auto",
-        draws: int = 100,
+        draws: int | None = None,
         random_state: int | None = 0,
     ) -> None:
         self.prior = prior
@@ -59,6 +64,7 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         table = self._table(X, reset=True)
         self._columns = columns_of(table)
         self.field_: RandomField = self._model(self._columns)
+        self._look_at(self._columns)
         self.posterior_: Posterior = fit(
             self.field_,
             self._values(table),
@@ -71,6 +77,10 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         self.n_iter_ = max(len(self.posterior_.record.iterations), 1)
         return self
 
+    def _look_at(self, columns: Columns) -> None:
+        """Warn of what a user should know before the parameters are looked at."""
+        warn_of_columns(columns)
+
     def _prior_given(self) -> Prior:
         """A variance, "evidence", "ard" or a prior, as a prior."""
         return _prior(self.prior)
@@ -79,47 +89,62 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         """The field that ``fit`` would make of a table; nothing is fitted."""
         return self._model(columns_of(self._table(X, reset=True)))
 
+    @property
+    def states_(self) -> dict[str, tuple[Any, ...]]:
+        """The states of every column, in the order of ``predict_proba``; of two the first is the lower one."""
+        check_is_fitted(self, "posterior_")
+        return {name: self.field_.states[i] for name, i in zip(self._columns.names, self._seen(), strict=True)}
+
     def predict_proba(self, X: Any, column: str | int | None = None) -> FloatArray:
         """The probability of each state of a column, given the others, (N, K), averaged over the posterior.
 
-        The column's own cells are not looked at. column: its name or number; by default all, side by side.
+        The column's own cells are not looked at, and it may be absent from a DataFrame. column: its name or number; by
+        default all, side by side. states_: the order of the states. The average is over p(λ | data): what the other
+        cells of a case would tell of λ is not counted, which is little where the training data are many.
         """
-        codes = self._codes(X)
-        if column is not None:
-            return self._given_others(codes, self._number(column))
-        return np.hstack([self._given_others(codes, j) for j in range(codes.shape[1])])
+        return np.hstack(self._given_others(self._codes(self._with_column(X, column)), column))
 
     def predict(self, X: Any, column: str | int | None = None) -> Any:
         """The likeliest state of a column given the others, (N,); by default of every column, a table."""
-        codes = self._codes(X)
+        found = self._given_others(self._codes(self._with_column(X, column)), column)
+        best = np.stack([p.argmax(axis=1) for p in found], axis=1)
         if column is not None:
-            j = self._number(column)
-            best = self._given_others(codes, j).argmax(axis=1)
-            return np.array([self.field_.states[j][k] for k in best])
-        best = np.stack([self._given_others(codes, j).argmax(axis=1) for j in range(codes.shape[1])], axis=1)
+            return np.array([self.field_.states[self._number(column)][k] for k in best[:, 0]])
         return self._back(self._decoded(best), getattr(X, "index", None))
 
     def score_samples(self, X: Any) -> FloatArray:
-        """log p(x | data) of each case, (N,), in nats, averaged over the posterior; missing cells are summed over."""
-        table = self._table(X)
-        objective = mrf_objective(self.field_, self._values(table), Normal(variance=1.0), self._with_log_z())
-        found = objective.pointwise(self._points())
+        """log p(x | data) of each case, (N,), in nats, averaged over the posterior; missing cells are summed over.
+
+        The average is over ``draws`` draws, which leaves an error of about sd(p)/√draws in p; 0 where a case has
+        nothing but missing cells.
+        """
+        values, result = self._values(self._table(X)), np.zeros(len(X))
+        some = ~pd.isna(values).all(axis=1)
+        if not some.any():
+            return result
+        prior, engine = Normal(variance=1.0), self._with_log_z()
+        points = self.posterior_.sample(self._draws(len(values)), self.random_state)
+        found = mrf_objective(self.field_, values[some], prior, engine, learned=False).pointwise(points)
         if not np.isfinite(found.values).all():
             raise InvalidInput("the engine found no log Z at some draws: take engine=bf.Exact(), or a narrower prior")
         each = special.logsumexp(found.values, axis=0) - np.log(len(found.values))
-        return np.asarray(each[found.which])
+        result[some] = each[found.which]
+        return result
 
     def score(self, X: Any, y: Any = None) -> float:
         """The mean of ``score_samples``."""
         return float(np.mean(self.score_samples(X)))
 
     def sample(self, n_samples: int = 1, random_state: int | None = None) -> Any:
-        """New cases from the posterior predictive distribution: each draw of the parameters gives its share."""
+        """New cases from the posterior predictive distribution: each draw of the parameters gives its share.
+
+        random_state: a seed of its own; by default the estimator's, so that the same call gives the same cases.
+        """
         check_is_fitted(self, "posterior_")
-        if n_samples < 1:
-            raise InvalidInput(f"n_samples is at least 1; got {n_samples}")
+        if not isinstance(n_samples, int | np.integer) or n_samples < 1:
+            raise InvalidInput(f"n_samples is a whole number of at least 1; got {n_samples!r}")
         rng = np.random.default_rng(self.random_state if random_state is None else random_state)
-        drawn = new_cases(self.posterior_, n_samples, self.draws, rng)
+        drawn = new_cases(self.posterior_, int(n_samples), self._draws(), rng)
         return self._back(self._decoded(drawn[:, self._seen()]))
 
     def impute(self, X: Any) -> Any:
@@ -134,7 +159,7 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
     def imputation(self, X: Any, completions: int = 10) -> Imputation:
         """Probabilities of what stands in every missing cell, and completed data: ``posterior.impute``."""
         table = self._table(X)
-        return self.posterior_.impute(self._values(table), self.draws, completions, self.random_state)
+        return self.posterior_.impute(self._values(table), self._draws(len(table)), completions, self.random_state)
 
     def summary(self, level: float = 0.95) -> pd.DataFrame:
         """A row for each parameter: mean, sd, interval, P(> 0)."""
@@ -161,6 +186,7 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         if not reset:
             check_is_fitted(self, "posterior_")
         if isinstance(X, pd.DataFrame):
+            require_own_names(X)
             validate_data(self, X, reset=reset, skip_check_array=True)
             if not len(X) or not len(X.columns):
                 check_array(np.empty(X.shape))  # says what is wrong
@@ -204,19 +230,33 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
 
     # --- answers ------------------------------------------------------------------------------------------------
 
-    def _points(self) -> FloatArray:
-        return self.posterior_.sample(self.draws, self.random_state)
+    def _draws(self, cases: int = 1) -> int:
+        """draws, or as many as make some seconds of inference at most."""
+        if self.draws is not None:
+            return self.draws
+        entries = self._with_log_z().preview(compiled(self.field_).graph).entries * max(cases, 1)
+        return int(np.clip(_ENTRIES / max(entries, 1.0), _FEW_DRAWS, _MANY_DRAWS))
 
     def _with_log_z(self) -> Engine:
         """The user's engine where it gives log Z."""
         chosen = as_engine(None if self.engine == "auto" else self.engine)
         return Auto() if isinstance(chosen, Sampled) else chosen
 
-    def _given_others(self, codes: Any, j: int) -> FloatArray:
+    def _given_others(self, codes: Any, column: str | int | None) -> list[FloatArray]:
+        """(N, K) of a column, or of every one."""
         seen = self._seen()
         whole = np.full((len(codes), self.field_.n_variables), -1)
         whole[:, seen] = codes
-        return given_others(self.posterior_, whole, seen[j], self.draws, self.random_state)
+        asked = seen if column is None else [seen[self._number(column)]]
+        return each_given_others(self.posterior_, whole, asked, self._draws(len(codes)), self.random_state)
+
+    def _with_column(self, X: Any, column: str | int | None) -> Any:
+        """X, a column that is asked for added where a DataFrame does not have it."""
+        check_is_fitted(self, "posterior_")
+        if not isinstance(X, pd.DataFrame) or column not in getattr(self, "feature_names_in_", ()) or column in X:
+            return X
+        order = [str(name) for name in self.feature_names_in_]
+        return X.assign(**{str(column): np.nan})[[n for n in order if n in X or n == column]]
 
     def _seen(self) -> list[int]:
         """The variables that are columns of the table."""

@@ -1,25 +1,26 @@
 """Images and spatial grids: sites in rows and columns, each joined to its neighbours."""
 
+import warnings
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from bayesfield.estimators.columns import Columns
+from bayesfield.estimators.columns import Columns, listed
 from bayesfield.estimators.fields import FieldEstimator
 from bayesfield.inference import Engine
 from bayesfield.model import Prior, RandomField, grid, grid_edges, potts
 from bayesfield.posterior.fitting import Correction
-from bayesfield.types import InvalidInput
+from bayesfield.types import FitWarning, InvalidInput
 
 
 class LatticeField(FieldEstimator):
     """A field of images (N, rows, columns), or of their pixels in row order, (N, rows · columns), with ``shape``.
 
-    shape: rows and columns; by default those of the images, and for a table of two dimensions one row. tied: one
-    parameter for all sites and one coupling for all neighbours, so that a single image, X[None], teaches something;
-    else each its own. kind: "ising" for two states, coded −1 and +1; "potts" for any, with a coupling that counts when
-    neighbours are alike; "auto" by the number of states. binarize: a threshold above which a value is 1.
-    The rest as in ``FieldEstimator``.
+    shape: rows and columns; by default those of the images. A table of two dimensions without it is read as sites in
+    one row, with a warning. tied: one parameter for all sites and one coupling for all neighbours, so that a single
+    image, X[None], teaches something; else each its own. kind: "ising" for two states, coded −1 and +1; "potts" for
+    any, with a coupling that counts when neighbours are alike; "auto" by the number of states. binarize: a threshold
+    above which a value is 1. The rest as in ``FieldEstimator``.
     """
 
     def __init__(
@@ -33,7 +34,7 @@ class LatticeField(FieldEstimator):
         engine: Engine | str | None = "auto",
         method: str = "auto",
         correction: Correction = "auto",
-        draws: int = 100,
+        draws: int | None = None,
         random_state: int | None = 0,
     ) -> None:
         super().__init__(
@@ -51,6 +52,13 @@ class LatticeField(FieldEstimator):
         if self._images and self.shape is not None and given[1:] != tuple(self.shape):
             raise InvalidInput(f"shape is {tuple(self.shape)}, and the images have {given[1:]}")
         self._sides = given[1:] if self._images else self.shape
+        if self._sides is None and len(given) == 2:
+            warnings.warn(
+                f"a table of {given[0]} × {given[1]} is read as {given[0]} cases of {given[1]} sites in one row; a "
+                "single image is X[None], and images as flat pixels need shape=(rows, columns)",
+                FitWarning,
+                stacklevel=2,
+            )
         return super().fit(X)
 
     def _table(self, X: Any, reset: bool = False) -> Any:
@@ -68,12 +76,17 @@ class LatticeField(FieldEstimator):
             kind = "ising" if len(states) <= 2 else "potts"
         if kind == "ising":
             if len(states) != 2:
-                raise InvalidInput(f"an Ising lattice has two states; these images have {len(states)}: {states[:6]}")
+                raise InvalidInput(
+                    f"an Ising lattice has two states; these images have {len(states)}: {listed(states)}"
+                )
             return grid(rows, across, (-1, 1), tied=self.tied).relabelled([states] * (rows * across))
         if kind != "potts":
             raise InvalidInput(f'kind is "auto", "ising" or "potts"; got {self.kind!r}')
         names = grid(rows, across).names
         return potts(rows * across, grid_edges(rows, across), states, names=names, tied=self.tied)
+
+    def _look_at(self, columns: Columns) -> None:
+        """A site of one colour, such as a picture's corner, is nothing to warn of."""
 
     def _back(self, values: Any, index: Any = None) -> Any:
         if self._images:

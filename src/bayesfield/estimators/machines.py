@@ -1,8 +1,13 @@
 """Boltzmann machines: binary columns, and hidden variables behind them."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from bayesfield.estimators.columns import Columns, two_states
+import numpy as np
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from bayesfield.estimators.columns import Columns, cut_states
 from bayesfield.estimators.fields import FieldEstimator
 from bayesfield.inference import Engine
 from bayesfield.model import Prior, RandomField, boltzmann, restricted_boltzmann
@@ -10,19 +15,19 @@ from bayesfield.posterior.fitting import Correction
 from bayesfield.types import FloatArray
 
 
-class _Machine(FieldEstimator):
+class _Machine(TransformerMixin, FieldEstimator):  # type: ignore[misc]
     """What both have."""
 
     def __init__(
         self,
         n_hidden: int = 2,
         *,
-        binarize: float | None = None,
+        binarize: float | Mapping[str, float] | None = None,
         prior: Prior | float | str = 1.0,
         engine: Engine | str | None = "auto",
         method: str = "auto",
         correction: Correction = "auto",
-        draws: int = 100,
+        draws: int | None = None,
         random_state: int | None = 0,
     ) -> None:
         super().__init__(
@@ -34,14 +39,23 @@ class _Machine(FieldEstimator):
     def hidden_proba(self, X: Any) -> FloatArray:
         """P(h = 1 | x) of every hidden variable, (N, n_hidden), averaged over the posterior."""
         table = self._table(X)
-        found = self.posterior_.impute(self._values(table), self.draws, 0, self.random_state)
+        found = self.posterior_.impute(self._values(table), self._draws(len(table)), 0, self.random_state)
         own = found.cells[:, 1] >= len(self._columns.names)
         result: FloatArray = found.probabilities[own][:, 1].reshape(len(table), -1)
         return result
 
+    def transform(self, X: Any) -> FloatArray:
+        """``hidden_proba``: what a pipeline hands to its next step."""
+        return self.hidden_proba(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """h0, h1, …"""
+        check_is_fitted(self, "posterior_")
+        return np.array([f"h{k}" for k in range(self.n_hidden)], dtype=object)
+
     def _labelled(self, machine: RandomField, columns: Columns) -> RandomField:
         """The machine with the columns' own states."""
-        states = two_states(columns) if self.binarize is None else [(0, 1)] * len(columns.names)
+        states = cut_states(columns, self.binarize)
         return machine.relabelled([*states, *machine.states[len(states) :]])
 
 

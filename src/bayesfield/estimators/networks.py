@@ -1,12 +1,13 @@
 """Networks of items: every pair of columns, or those that are named, with a coupling of their own."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfield.estimators.columns import Columns, named_edges, shown, two_states
+from bayesfield.estimators.columns import Columns, cut_states, named_edges, require_order, shown, warn_of_order
 from bayesfield.estimators.fields import FieldEstimator
 from bayesfield.inference import Engine
 from bayesfield.model import Normal, Prior, RandomField, ordinal, pairwise, potts
@@ -23,6 +24,8 @@ class Network(FieldEstimator):
     def edges_(self) -> pd.DataFrame:
         """A row for each edge: is it there? ``posterior.edges()``, with the ends' names."""
         check_is_fitted(self, "posterior_")
+        if self.field_.groups.count("edges") == 0:
+            return pd.DataFrame(columns=["first", "second", "mean", "sd"])
         return self.posterior_.edges()
 
     @property
@@ -50,7 +53,8 @@ class IsingNetwork(Network):
 
     edges: pairs of columns, by name or number, or a networkx graph; by default all. coding: what s is, "binary" for 0
     and 1 (as IsingFit and bgms have it), "spin" for −1 and +1; of a column's two states the first, in order, is the
-    lower one. binarize: a threshold above which a value is 1, for columns that are not binary yet.
+    lower one (states_; words are in alphabetical order, or in that of an ordered category). binarize: a threshold above
+    which a value is 1 and up to which it is 0, in all columns; or a dict of thresholds for some of them, by name.
     The rest as in ``FieldEstimator``.
     """
 
@@ -59,12 +63,12 @@ class IsingNetwork(Network):
         edges: Any = None,
         *,
         coding: Literal["binary", "spin"] = "binary",
-        binarize: float | None = None,
+        binarize: float | Mapping[str, float] | None = None,
         prior: Prior | float | str = 1.0,
         engine: Engine | str | None = "auto",
         method: str = "auto",
         correction: Correction = "auto",
-        draws: int = 100,
+        draws: int | None = None,
         random_state: int | None = 0,
     ) -> None:
         super().__init__(
@@ -77,7 +81,8 @@ class IsingNetwork(Network):
     def _model(self, columns: Columns) -> RandomField:
         if self.coding not in ("binary", "spin"):
             raise InvalidInput(f'coding is "binary" (0, 1) or "spin" (−1, +1); got {self.coding!r}')
-        states = two_states(columns) if self.binarize is None else [(0, 1)] * len(columns.names)
+        states = cut_states(columns, self.binarize)
+        warn_of_order(columns)
         scores = (0, 1) if self.coding == "binary" else (-1, 1)
         joined = named_edges(self.edges, columns.names)
         return pairwise(len(states), joined, scores, names=columns.names).relabelled(states)
@@ -100,7 +105,7 @@ class PottsNetwork(Network):
         engine: Engine | str | None = "auto",
         method: str = "auto",
         correction: Correction = "auto",
-        draws: int = 100,
+        draws: int | None = None,
         random_state: int | None = 0,
     ) -> None:
         super().__init__(
@@ -120,7 +125,8 @@ class PottsNetwork(Network):
 class OrdinalNetwork(Network):
     """A network of ordered states (answers on a scale): thresholds of each item, and one slope for every edge.
 
-    The scores of states are their own values where these are numbers, else 0, 1, … in order (of a category's list).
+    The scores of states are their own values where these are numbers, else 0, 1, … in the order of a category's list;
+    words need one, ``pd.Categorical(column, [lowest, …, highest], ordered=True)``.
     blume_capel: a reference score, for items whose middle is where people start from. interaction: "product" is
     x_i·x_j; "association" is 2·x_i·x_j, the scale of bgms from 0.2.0 on. edges: as in ``IsingNetwork``. prior:
     by default N(0, 25) for thresholds, which balance products of scores and so are large, and N(0, 1) for slopes. The
@@ -137,7 +143,7 @@ class OrdinalNetwork(Network):
         engine: Engine | str | None = "auto",
         method: str = "auto",
         correction: Correction = "auto",
-        draws: int = 100,
+        draws: int | None = None,
         random_state: int | None = 0,
     ) -> None:
         super().__init__(
@@ -148,6 +154,7 @@ class OrdinalNetwork(Network):
         self.interaction = interaction
 
     def _model(self, columns: Columns) -> RandomField:
+        require_order(columns)
         joined = named_edges(self.edges, columns.names)
         return ordinal(
             len(columns.names),

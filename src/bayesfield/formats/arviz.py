@@ -7,6 +7,7 @@ import numpy as np
 from bayesfield.diagnostics import arviz
 from bayesfield.posterior import Posterior
 from bayesfield.samplers import Draws
+from bayesfield.types import FloatArray, InvalidInput
 
 
 def to_arviz(draws: Draws | Posterior, n: int = 1000, rng: np.random.Generator | int | None = 0) -> Any:
@@ -14,6 +15,10 @@ def to_arviz(draws: Draws | Posterior, n: int = 1000, rng: np.random.Generator |
 
     draws: of ``bf.sample_posterior``, or a posterior of ``bf.fit``, from which four times n independent draws are made.
     """
+    if not isinstance(draws, Draws | Posterior):
+        raise InvalidInput(f"this takes draws of bf.sample_posterior, or a posterior of bf.fit; got {draws!r}")
+    if n < 1:
+        raise InvalidInput(f"n is at least 1; got {n}")
     library = arviz()
     groups: dict[str, dict[str, Any]] = {}
     if isinstance(draws, Posterior):
@@ -21,7 +26,7 @@ def to_arviz(draws: Draws | Posterior, n: int = 1000, rng: np.random.Generator |
         made_by = f"Gaussian posterior, {draws.record.engine}"
     else:
         values, made_by = draws.values, draws.sampler
-        groups["sample_stats"] = dict(draws.stats)
+        groups["sample_stats"] = {name: _as_arviz(name, figures) for name, figures in draws.stats.items()}
     groups["posterior"] = {"parameters": values}
     labels: Any = {
         "coords": {"parameter": list(draws.field.parameter_names)},
@@ -32,3 +37,8 @@ def to_arviz(draws: Draws | Posterior, n: int = 1000, rng: np.random.Generator |
         filled = {name: group for name, group in groups.items() if group}
         return library.from_dict(filled, attrs={"posterior": attributes}, **labels)
     return library.from_dict(**groups, posterior_attrs=attributes, **labels)
+
+
+def _as_arviz(name: str, figures: FloatArray) -> Any:
+    """ArviZ 0.x takes ``diverging`` for a mask, which it is."""
+    return figures.astype(bool) if name == "diverging" else figures

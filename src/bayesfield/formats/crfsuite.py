@@ -67,7 +67,12 @@ def _one(name: str, value: Any) -> Iterator[tuple[str, float]]:
         yield name, weight
     elif isinstance(value, Iterable):
         for inner in value:
-            yield f"{name}:{inner}", 1.0
+            if not isinstance(inner, str | bytes):
+                raise InvalidInput(
+                    f"attribute {name!r} is a collection, which holds names, and {inner!r} is none; for numbers give "
+                    "each its own name, or each sequence as a (positions, features) array"
+                )
+            yield f"{name}:{inner.decode() if isinstance(inner, bytes) else inner}", 1.0
     else:
         raise InvalidInput(
             f"attribute {name!r} has a value of type {type(value).__name__}; it takes numbers and strings"

@@ -17,8 +17,9 @@ def write_handover(folder: str | Path, posterior: Posterior, probability: float 
     """parameters.csv, edges.csv, couplings.csv and fit.json.
 
     parameters.csv: ``posterior.summary()`` and each parameter's group. edges.csv: ``posterior.edges(probability)``,
-    where every edge has parameters of its own. couplings.csv: the posterior means as a square matrix with the
-    variables' names in its first row and column, zero on the diagonal; where every edge has one parameter.
+    left out where edges share their parameters or there are none. couplings.csv: the posterior means as a square
+    matrix with the variables' names in its first row and column, zero on the diagonal; where every edge has one
+    parameter.
     """
     field = posterior.field
     if not isinstance(field, RandomField):
@@ -31,14 +32,25 @@ def write_handover(folder: str | Path, posterior: Posterior, probability: float 
     parameters = posterior.summary().reset_index()
     parameters.insert(1, "group", list(field.groups))
     write_text(target / "parameters.csv", parameters.to_csv(index=False))
-    edges = posterior.edges(probability)
-    write_text(target / "edges.csv", edges.to_csv(index=False))
-    if "mean" in edges:
-        write_text(target / "couplings.csv", _matrix(field, edges).to_csv())
+    edges = _edges(posterior, probability)
+    for name, table in (("edges.csv", edges), ("couplings.csv", _matrix(field, edges))):
+        if table is None:
+            (target / name).unlink(missing_ok=True)  # of an earlier posterior
+        else:
+            write_text(target / name, table.to_csv(index=name == "couplings.csv"))
     write_text(target / "fit.json", json.dumps(fit_summary(posterior), indent=2) + "\n")
 
 
-def _matrix(field: RandomField, edges: pd.DataFrame) -> pd.DataFrame:
+def _edges(posterior: Posterior, probability: float) -> pd.DataFrame | None:
+    try:
+        return posterior.edges(probability)
+    except InvalidInput:  # there are none, or they share their parameters
+        return None
+
+
+def _matrix(field: RandomField, edges: pd.DataFrame | None) -> pd.DataFrame | None:
+    if edges is None or "mean" not in edges:
+        return None
     place = {name: i for i, name in enumerate(field.names)}
     i = np.array([place[name] for name in edges["first"]])
     j = np.array([place[name] for name in edges["second"]])

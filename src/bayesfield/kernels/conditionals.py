@@ -9,10 +9,15 @@ from bayesfield.types import FloatArray, GraphArrays
 
 @jit
 def conditionals(g: GraphArrays, sites: Blocks, theta: FloatArray, codes: np.ndarray, out: FloatArray) -> None:
-    """p(x_i | rest) of every state of every variable, into out (N, node entries). sites: blocks of one variable."""
+    """p(x_i | rest) of every state of every variable that is a site, into out (N, node entries).
+
+    sites: blocks of one variable each. What stands in out for other variables is left as it is.
+    """
     offset, base, p = _room(sites)
     for i in range(len(g.cardinality)):
         b = sites.of_variable[i]
+        if b < 0:
+            continue
         tables, states = sites.table_ptr[b + 1] - sites.table_ptr[b], sites.states[b]
         _offsets(g, sites, b, offset)
         for c in range(len(codes)):

@@ -156,11 +156,12 @@ class HiddenObjective(FieldObjective):
 
 
 def mrf_objective(
-    random_field: RandomField, X: Any, prior: Prior, engine: Engine, weights: Any = None
+    random_field: RandomField, X: Any, prior: Prior, engine: Engine, weights: Any = None, learned: bool = True
 ) -> FieldObjective:
     """The objective for cases X, an (N, n) array or DataFrame in the states' own values, with or without holes.
 
-    A case with nothing observed adds log Z − log Z, and so is left out. weights: what each case counts for.
+    A case with nothing observed adds log Z − log Z, and so is left out. weights: what each case counts for. learned:
+    whether X is to learn from, so that every variable must be seen in some case.
     """
     codes, known = random_field.encode(X, holes=True), compiled(random_field)
     by_prior = prior.precision(random_field), prior.location(random_field)
@@ -168,7 +169,8 @@ def mrf_objective(
         return observed_objective(known, codes, *by_prior, engine, _case_weights(weights, len(codes)))
     if weights is not None:
         raise InvalidInput("weights are for complete cases: these have missing cells or hidden variables")
-    require_seen(random_field, (codes >= 0).sum(axis=0))
+    if learned:
+        require_seen(random_field, (codes >= 0).sum(axis=0))
     return hidden_objective(known, codes, *by_prior, engine)
 
 

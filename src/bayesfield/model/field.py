@@ -149,7 +149,7 @@ class RandomField:
 
     def with_hidden(self, variables: Iterable[str | int]) -> "RandomField":
         """The same field, with these variables (names or numbers) hidden in all cases."""
-        numbers = sorted({self.number(v) for v in variables})
+        numbers = sorted({self.number(v) if isinstance(v, str) else self._at(v) for v in variables})
         result = copy.copy(self)
         result.hidden = tuple(numbers)
         return result
@@ -214,11 +214,18 @@ class RandomField:
     # --- data ---------------------------------------------------------------------------------------------------
 
     def number(self, variable: str | int) -> int:
-        """A variable's number, from its name or itself."""
+        """A variable's number, from its name or itself.
+
+        Names win: where variables are called 2, 1 and 0, as graphs of other tools have them, 2 is the first.
+        """
+        if str(variable) in self.names:
+            return self.names.index(str(variable))
+        return self._at(variable)
+
+    def _at(self, variable: Any) -> int:
+        """A number, if there is such a variable."""
         if isinstance(variable, int | np.integer) and 0 <= variable < self.n_variables:
             return int(variable)
-        if variable in self.names:
-            return self.names.index(str(variable))
         raise InvalidInput(
             f"the field has no variable {variable!r}; it has {self.n_variables}, such as {self.names[:3]}"
         )

@@ -43,7 +43,10 @@ _FORMS = {  # what a form leaves out, where it leaves anything out
     "block": "block: widths of each block given all other parameters; too narrow where blocks go together",
     "matrix-free": "matrix-free: widths are probed, with an error (posterior.form.sd_error)",
 }
-_WITHOUT_DATA = "this posterior came without its data, so there is nothing to hold it against"
+_WITHOUT_DATA = (
+    "this posterior came without its data (a file and a pickle leave them out), so there is nothing to hold it "
+    "against: posterior.with_data(X) gives them back"
+)
 _JOINT_DRAWS = 4000
 _DENSE = 4000  # parameters up to which joint statements make the precision dense
 LEARNERS = ("pseudo_likelihood", "cd", "pcd", "iterative_scaling", "pseudo_moments")

@@ -1,11 +1,21 @@
-"""A column of the data given the other columns."""
+"""A column of the data given the other columns.
 
+Where all others are known, p(x_i | rest, λ) is a matter of the tables that hold x_i: a few products, whatever the size
+of the field. Where some are not, they are summed over as in ``posterior.impute``.
+"""
+
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from bayesfield.graph import CompiledField, compiled
+from bayesfield.kernels import conditionals as kernel
+from bayesfield.learning.blocks import block_arrays
 from bayesfield.posterior import Posterior
-from bayesfield.types import FloatArray, IntArray
+from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput
+
+_ENTRIES = 4_000_000  # probabilities that are held at a time
 
 
 def given_others(
@@ -15,9 +25,62 @@ def given_others(
 
     codes: (N, n) positions in the states, −1 where missing. The column's own cells are not looked at.
     """
+    return each_given_others(posterior, codes, [column], draws, rng)[0]
+
+
+def each_given_others(
+    posterior: Posterior, codes: IntArray, columns: Sequence[int], draws: int, rng: np.random.Generator | int | None
+) -> list[FloatArray]:
+    """The same for several columns, each given all others, by the same draws."""
+    generator = np.random.default_rng(rng)
+    before = generator.bit_generator.state
+    points, known = posterior.sample(draws, generator), compiled(posterior.field)  # type: ignore[arg-type]
+    holes = codes < 0
+    whole = ~holes.any(axis=1)
+    common = dict(zip(columns, _by_tables(known, codes[whole], columns, points), strict=True))
+    found = []
+    for j in columns:
+        result = np.empty((len(codes), len(posterior.field.states[j])))  # type: ignore[union-attr]
+        result[whole] = common[j]
+        alone = holes[:, j] & (holes.sum(axis=1) == 1)
+        (result[alone],) = _by_tables(known, np.where(holes, 0, codes)[alone], [j], points)
+        rest = ~whole & ~alone
+        if rest.any():
+            generator.bit_generator.state = before
+            result[rest] = _summed(posterior, codes[rest], j, draws, generator)
+        found.append(result)
+    return found
+
+
+def _by_tables(known: CompiledField, codes: IntArray, columns: Sequence[int], points: FloatArray) -> list[FloatArray]:
+    """(N, K) for each column, for cases that are known whole."""
+    g = known.graph.arrays
+    own = [slice(g.node_ptr[j], g.node_ptr[j + 1]) for j in columns]
+    total = [np.zeros((len(codes), part.stop - part.start)) for part in own]
+    if not len(codes):
+        return total
+    sites = block_arrays(known, [[j] for j in columns])
+    thetas = [known.design.potentials(here) for here in points]
+    step = max(1, _ENTRIES // max(int(g.node_ptr[-1]), 1))
+    for first in range(0, len(codes), step):
+        rows = slice(first, first + step)
+        some = np.ascontiguousarray(codes[rows])
+        p = np.empty((len(some), int(g.node_ptr[-1])))
+        for theta in thetas:
+            kernel.conditionals(g, sites, theta, some, p)
+            for sums, part in zip(total, own, strict=True):
+                sums[rows] += p[:, part]
+    if not all(np.isfinite(sums).all() for sums in total):
+        raise InvalidInput("some case cannot be: a factor's log_table forbids what it holds, whatever stands there")
+    return [sums / len(points) for sums in total]
+
+
+def _summed(posterior: Posterior, codes: IntArray, column: int, draws: int, rng: np.random.Generator) -> FloatArray:
+    """The same where other cells are missing, too."""
     field: Any = posterior.field
     holed = field.decode(np.maximum(codes, 0)).astype(object)
-    holed[codes < 0] = None
+    missing: BoolArray = codes < 0
+    holed[missing] = None
     holed[:, column] = None
     found = posterior.impute(holed, draws, 0, rng)
     own = found.cells[:, 1] == column
