@@ -1,10 +1,13 @@
-"""All marginal widths of a lattice's posterior at given parameters, and Gibbs updates of items of five states.
+"""All marginal widths of a lattice's posterior at given parameters, Gibbs updates of items of five states, and sample
+covariances of all pairs of binary items.
 
 The widths come from a sparse factor and its selected inverse; the updates from the kernel for pairs of few states,
-against the general one in the same run.
+against the general one in the same run; covariances from counts of bits, against products in the same run.
 """
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -12,13 +15,14 @@ import bayesfield as bf
 from bayesfield.graph import compiled
 from bayesfield.inference import chains
 from bayesfield.kernels import gibbs, gibbs_tables
+from bayesfield.response.sampled import SampleResponse, within_covariance
 from benchmarks.timing import Report, Watch
 
 ITEMS, STATES = 17, 5
 
 
 def run(watch: Watch) -> list[Report]:
-    return [_widths(watch), _updates(watch)]
+    return [_widths(watch), _updates(watch), _covariances(watch)]
 
 
 def _widths(watch: Watch) -> Report:
@@ -62,3 +66,28 @@ def _updates(watch: Watch) -> Report:
         taken[name] = 1e9 * best / (2000 * sweeps * ITEMS)
     rows = [(name, value, value / taken["general"]) for name, value in taken.items()]
     return Report(f"Gibbs updates, {ITEMS} items of {STATES} states, all pairs", ("kernel", "ns", "ratio"), rows)
+
+
+def _covariances(watch: Watch) -> Report:
+    """160,000 states, as many as one step of a sampled correction takes, in 320 batches; processor time."""
+    rows = []
+    for items in (12, 20) if watch.quick else (18, 30, 45):
+        watch.tell(f"covariances, {items} items")
+        known = compiled(bf.pairwise(items, [(i, j) for j in range(items) for i in range(j)], states=(0, 1)))
+        states = np.random.default_rng(0).integers(0, 2, size=(4, 40_960, items)).astype(np.int32)
+        F = int(known.design.matrix.shape[1])
+        counted, _ = _spent(lambda: within_covariance(known.graph, known.design, states, 320))
+        summed, _ = _spent(lambda: SampleResponse(known.graph, known.design, states, 320, pooled=False).covariance())
+        rows.append((items, F, counted, summed, summed / counted))
+    columns = ("items", "parameters", "bits s", "products s", "ratio")
+    return Report("Sample covariance of 163,840 states of binary items, all pairs", columns, rows)
+
+
+def _spent(call: Callable[[], Any]) -> tuple[float, Any]:
+    """The least processor time of two calls: the first compiles."""
+    best, found = np.inf, None
+    for _ in range(2):
+        begun = time.process_time()
+        found = call()
+        best = min(best, time.process_time() - begun)
+    return best, found

@@ -45,6 +45,14 @@ class Graph:
         result: Plan = self.plans[key]
         return result
 
+    def plan_with(self, key: Any, owner: Any, make: Callable[[], Plan]) -> Plan:
+        """What ``make`` derives from the structure and a design, kept for the last one that asked."""
+        kept = self.plans.get(key)
+        if kept is None or kept[0] is not owner:
+            kept = self.plans[key] = (owner, make())
+        result: Plan = kept[1]
+        return result
+
 
 def pair_graph(cardinality: IntArray, pairs: IntArray) -> Graph:
     """A graph of pairwise factors in the given order, (m, 2), each pair ascending."""

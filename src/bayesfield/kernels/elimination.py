@@ -2,19 +2,11 @@
 
 import numpy as np
 
+from bayesfield.kernels.bits import popcount
 from bayesfield.kernels.jit import jit
 from bayesfield.types import FloatArray, IntArray
 
 MIN_FILL, MIN_DEGREE, MIN_WEIGHT, WEIGHTED_FILL = 0, 1, 2, 3
-
-
-@jit
-def _popcount(word: np.uint64) -> int:
-    count = 0
-    while word:
-        word &= word - np.uint64(1)
-        count += 1
-    return count
 
 
 @jit
@@ -38,7 +30,7 @@ def _members(row: np.ndarray, out: IntArray) -> int:
         base = w * 64
         while word:
             low = word & (~word + np.uint64(1))
-            out[count] = base + _popcount(low - np.uint64(1))
+            out[count] = base + popcount(low - np.uint64(1))
             count += 1
             word ^= low
     return count
@@ -61,11 +53,11 @@ def _score(rows: np.ndarray, v: int, log_size: FloatArray, heuristic: int, membe
         for w in range(rows.shape[1]):
             lacking = rows[v, w] & ~rows[u, w]
             if heuristic == 0:
-                fill += _popcount(lacking)
+                fill += popcount(lacking)
             else:
                 while lacking:
                     low = lacking & (~lacking + np.uint64(1))
-                    fill += log_size[u] + log_size[w * 64 + _popcount(low - np.uint64(1))]
+                    fill += log_size[u] + log_size[w * 64 + popcount(low - np.uint64(1))]
                     lacking ^= low
     return fill - (count if heuristic == 0 else 0.0)
 

@@ -23,7 +23,7 @@ from bayesfield.learning import FieldObjective, HiddenObjective, MeanPrecision, 
 from bayesfield.learning.objective import mixed
 from bayesfield.learning.precision import DensePrecision, Precision
 from bayesfield.posterior.correction import CorrectionRecord, correction_record
-from bayesfield.response.sampled import SampleResponse
+from bayesfield.response.sampled import within_covariance
 from bayesfield.types import FloatArray, IndefiniteCurvature
 
 _RATE, _LEAST_RATE = 0.9, 0.1  # ρ at first, and at last where steps overshoot
@@ -216,14 +216,14 @@ class _SpreadChains:
         if brief and not self.quick:
             engine = replace(engine, sweeps=-(-engine.sweeps // _BRIEF), snapshots=1)
         self._chains = engine.spread(known.graph, thetas, self._chains)
-        response = SampleResponse(known.graph, known.design, self._chains.states, len(self.z), pooled=False)
+        within = within_covariance(known.graph, known.design, self._chains.states, len(self.z))
         features = np.array([known.design.expectations(tables) for tables in self._chains.batch_means])
         self.even = o.weight * (features[0::2] + features[1::2] - data[0::2] - data[1::2]) / 2
         halves = zip(np.array_split(features, 2), np.array_split(data, 2), strict=True)
         slopes = np.array([o.gradient(m, f.mean(axis=0), d.mean(axis=0)) for f, d in halves])
         some = draws[: 2 * _CURVED] if isinstance(o, HiddenObjective) else draws[:1]
         guessed = np.mean(np.array([o.data_covariance(draw) for draw in some]), axis=0)
-        return slopes, o.with_prior(response.covariance() - guessed)
+        return slopes, o.with_prior(within - guessed)
 
 
 def sampled_variational(

@@ -67,11 +67,7 @@ def _features(graph: Graph, states: JointStates, design: Design) -> FloatArray |
     size, F = states.entries.shape[0], design.matrix.shape[1]
     if size * F > _DENSE or size * F * F > _WORK:
         return None
-    kept: tuple[Design, FloatArray] | None = graph.plans.get("features of joint states")
-    if kept is None or kept[0] is not design:
-        kept = design, (states.entries @ design.matrix).toarray()
-        graph.plans["features of joint states"] = kept
-    return kept[1]
+    return graph.plan_with("features of joint states", design, lambda: (states.entries @ design.matrix).toarray())
 
 
 def _square(rows: Sparse, weights: FloatArray) -> Sparse:

@@ -14,9 +14,20 @@ from numpy.typing import NDArray
 from bayesfield import memory
 from bayesfield.graph import Design, Graph, features
 from bayesfield.response.base import Response
+from bayesfield.response.two_valued import bit_covariance, two_valued
 from bayesfield.types import Cost, FloatArray
 
 _ASTRAY = 4.0  # standard errors by which shrinkage may move an entry
+
+
+def within_covariance(graph: Graph, design: Design, states: NDArray[np.int32], batches: int) -> FloatArray:
+    """Mean covariance of the features within batches of chains, (F, F). states: (snapshots, chains, n)."""
+    known = graph.plan_with("two-valued", design, lambda: two_valued(graph, design))
+    if known is None:
+        return SampleResponse(graph, design, states, batches, pooled=False).covariance()
+    by_chain, parts = _by_chain(states, batches)
+    scale = 1.0 / max(len(by_chain) - batches * len(states), 1)
+    return bit_covariance(graph, known, by_chain, parts, scale)
 
 
 class SampleResponse(Response):
@@ -36,21 +47,18 @@ class SampleResponse(Response):
     ) -> None:
         """states: (snapshots, chains, n). pooled: batches share their potentials, and so their mean."""
         super().__init__(design)
-        snapshots, chains, n = states.shape
-        by_chain = np.ascontiguousarray(states.transpose(1, 0, 2)).reshape(-1, n)
+        by_chain, self._parts = _by_chain(states, batches)
         size = self.size
         what = Cost(float(len(by_chain) * size), 16.0 * len(by_chain) * size, f"{len(by_chain):,} × {size:,} features")
         memory.require(what, "a sample covariance", "Take fewer chains or snapshots.")
         self.features = features(graph, design, by_chain)
-        edges = [snapshots * (chains * b // batches) for b in range(batches + 1)]
-        self._parts = [slice(a, b) for a, b in itertools.pairwise(edges)]
         if pooled:
             self.features -= self.features.mean(axis=0)
             self._scale = 1.0 / max(len(self.features) - 1, 1)
         else:
             for part in self._parts:
                 self.features[part] -= self.features[part].mean(axis=0)
-            self._scale = 1.0 / max(len(self.features) - batches * snapshots, 1)
+            self._scale = 1.0 / max(len(self.features) - batches * len(states), 1)
         self._target = target
         self.weight = 0.0 if target is None else shrinkage(self.bare(), self.noise(), target)
 
@@ -81,7 +89,9 @@ class SampleResponse(Response):
 
     def bare(self) -> FloatArray:
         """The sample covariance itself, (F, F)."""
-        return self._moments[0] * self._scale
+        total = self._moments[0] if self._target is not None else self.features.T @ self.features
+        result: FloatArray = total * self._scale
+        return result
 
     @cached_property
     def _moments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -95,6 +105,14 @@ class SampleResponse(Response):
             sums += own
             squares += own**2
         return total, sums, squares
+
+
+def _by_chain(states: NDArray[np.int32], batches: int) -> tuple[NDArray[np.int32], list[slice]]:
+    """All snapshots of a chain one after the other, (samples, n), and the samples of each batch of chains."""
+    snapshots, chains, n = states.shape
+    edges = [snapshots * (chains * b // batches) for b in range(batches + 1)]
+    rows = np.ascontiguousarray(states.transpose(1, 0, 2)).reshape(-1, n)
+    return rows, [slice(a, b) for a, b in itertools.pairwise(edges)]
 
 
 def shrinkage(mean: FloatArray, noise: FloatArray, target: FloatArray) -> float:
