@@ -1,5 +1,7 @@
 """What all estimators of fields share: a table in, a posterior behind, and answers in the table's own terms."""
 
+import sys
+import time
 from abc import abstractmethod
 from typing import Any, Self
 
@@ -31,7 +33,7 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
     prior: a variance, "evidence" for the one that the data make likeliest, "ard", or a prior such as ``bf.Normal(…)``.
     engine, method, correction: as in ``bf.fit``. draws: of the parameters, that answers average over; by default 100
     for large fields and up to 2,000 for small ones, where more cost nothing. random_state: an int, the seed of all
-    draws, so that the same question has the same answer.
+    draws, so that the same question has the same answer. verbose: whether ``fit`` tells its steps on stderr.
 
     X: a DataFrame (columns of category dtype keep their states, also those that do not occur) or an array; missing
     cells are summed over. After ``fit``: posterior_ (bf.Posterior), field_, states_, n_features_in_, feature_names_in_.
@@ -47,6 +49,7 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         correction: Correction = "auto",
         draws: int | None = None,
         random_state: int | None = 0,
+        verbose: bool = False,
     ) -> None:
         self.prior = prior
         self.engine = engine
@@ -54,6 +57,7 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         self.correction = correction
         self.draws = draws
         self.random_state = random_state
+        self.verbose = verbose
 
     @abstractmethod
     def _model(self, columns: Columns) -> RandomField:
@@ -73,6 +77,7 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
             method=self.method,
             correction=self.correction,
             rng=self.random_state,
+            watch=_told(self) if self.verbose else None,
         )
         self.n_iter_ = max(len(self.posterior_.record.iterations), 1)
         return self
@@ -262,6 +267,18 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         """The variables that are columns of the table."""
         hidden = set(self.field_.hidden)
         return [i for i in range(self.field_.n_variables) if i not in hidden]
+
+
+def _told(estimator: FieldEstimator) -> Any:
+    """What tells every step of a fit, and the seconds so far."""
+    begun, name = time.perf_counter(), type(estimator).__name__
+
+    def tell(step: Any) -> None:
+        passed = time.perf_counter() - begun
+        kind = "correction" if np.isnan(step.value) and np.isnan(step.gradient) else "search"
+        print(f"{name}: {kind}, step {step.number}: {step.distance:.2g} sd away, {passed:.0f} s", file=sys.stderr)
+
+    return tell
 
 
 def _states_array(codes: Any, states: Any) -> Any:

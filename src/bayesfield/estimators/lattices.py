@@ -36,9 +36,16 @@ class LatticeField(FieldEstimator):
         correction: Correction = "auto",
         draws: int | None = None,
         random_state: int | None = 0,
+        verbose: bool = False,
     ) -> None:
         super().__init__(
-            prior=prior, engine=engine, method=method, correction=correction, draws=draws, random_state=random_state
+            prior=prior,
+            engine=engine,
+            method=method,
+            correction=correction,
+            draws=draws,
+            random_state=random_state,
+            verbose=verbose,
         )
         self.shape = shape
         self.tied = tied

@@ -70,9 +70,16 @@ class IsingNetwork(Network):
         correction: Correction = "auto",
         draws: int | None = None,
         random_state: int | None = 0,
+        verbose: bool = False,
     ) -> None:
         super().__init__(
-            prior=prior, engine=engine, method=method, correction=correction, draws=draws, random_state=random_state
+            prior=prior,
+            engine=engine,
+            method=method,
+            correction=correction,
+            draws=draws,
+            random_state=random_state,
+            verbose=verbose,
         )
         self.edges = edges
         self.coding = coding
@@ -107,9 +114,16 @@ class PottsNetwork(Network):
         correction: Correction = "auto",
         draws: int | None = None,
         random_state: int | None = 0,
+        verbose: bool = False,
     ) -> None:
         super().__init__(
-            prior=prior, engine=engine, method=method, correction=correction, draws=draws, random_state=random_state
+            prior=prior,
+            engine=engine,
+            method=method,
+            correction=correction,
+            draws=draws,
+            random_state=random_state,
+            verbose=verbose,
         )
         self.edges = edges
         self.interaction = interaction
@@ -145,9 +159,16 @@ class OrdinalNetwork(Network):
         correction: Correction = "auto",
         draws: int | None = None,
         random_state: int | None = 0,
+        verbose: bool = False,
     ) -> None:
         super().__init__(
-            prior=prior, engine=engine, method=method, correction=correction, draws=draws, random_state=random_state
+            prior=prior,
+            engine=engine,
+            method=method,
+            correction=correction,
+            draws=draws,
+            random_state=random_state,
+            verbose=verbose,
         )
         self.edges = edges
         self.blume_capel = blume_capel

@@ -96,7 +96,8 @@ def fit(
     its options, such as bf.PseudoLikelihood(block=16). start: parameters to begin from; by default the better of
     pseudo-moment matching and the prior mean. starts: how many points to search from where variables are hidden, by
     default 8 if some parameters are never shown; record.starts tells how they ended. tolerance: distance to the optimum
-    in posterior standard deviations. watch: called with every Iteration, for progress displays.
+    in posterior standard deviations. watch: called with every Iteration of the search, and then of
+    the correction, whose distance is how far it still moves; for progress displays.
 
     correction: of the mode towards the mean, and of the width (posterior.correction): "none" is the plain Laplace
     posterior, "mean" shifts the mean to second order, "variational" refines mean and precision; "auto" takes the best
@@ -166,7 +167,7 @@ def fit_objective(
     found, choice, check = _found(task, engine, generator)
     found, learned = _adapted(task, prior, found, engine, generator)
     kind, reason = ruled or correction_kind(found.objective, found.curved, correction, explicit=not choice)
-    corrected = _corrected(found, kind, reason, generator)
+    corrected = _corrected(found, kind, reason, generator, settings.watch)
     if correction == "auto" and not corrected.record.settled:
         corrected = _second_order(found, corrected.record.kind, generator)
     names = found.engine_name, found.response_name, found.method
@@ -329,9 +330,9 @@ def _check(found: Found, field: Parametrised, seed: int) -> Check:
     return check_fit(found.objective, field.parameter_names, found.optimum.parameters, found.precision.sd, engine)
 
 
-def _corrected(found: Found, kind: str, reason: str, rng: np.random.Generator) -> Corrected:
+def _corrected(found: Found, kind: str, reason: str, rng: np.random.Generator, watch: Watch | None = None) -> Corrected:
     """The corrected posterior, with the skewness of its marginals."""
-    mean, precision, record = _correct(found, kind, rng)
+    mean, precision, record = _correct(found, kind, rng, watch)
     skewness = field_skewness(found.objective, mean, precision) if record.kind != "none" else None
     return Corrected(mean, precision, replace(record, reason=reason), skewness)
 
@@ -348,14 +349,16 @@ def _second_order(found: Found, unsettled: str, rng: np.random.Generator) -> Cor
     )
 
 
-def _correct(found: Found, kind: str, rng: np.random.Generator) -> tuple[FloatArray, Precision, CorrectionRecord]:
+def _correct(
+    found: Found, kind: str, rng: np.random.Generator, watch: Watch | None
+) -> tuple[FloatArray, Precision, CorrectionRecord]:
     """Mean, precision and record after the correction."""
     objective, mode, precision = found.objective, found.optimum.parameters, found.precision
     if kind == "none" or not len(mode) or not found.optimum.status.converged:
         return mode, precision, CorrectionRecord("none")
     if isinstance(objective.engine, Sampled):
         if kind == "variational":
-            return sampled_variational(objective, mode, precision, rng)
+            return sampled_variational(objective, mode, precision, rng, watch)
         features = sampled_features(objective, found.optimum.point)
         of_data: FloatArray | float = 0.0
         if isinstance(objective, HiddenObjective):
@@ -365,4 +368,4 @@ def _correct(found: Found, kind: str, rng: np.random.Generator) -> tuple[FloatAr
     if kind == "mean":
         mean, record = mean_shift(objective.slope, mode, precision, rng, objective.bends)
         return mean, precision, record
-    return variational(objective, found.curved, mode, precision, rng)
+    return variational(objective, found.curved, mode, precision, rng, watch)

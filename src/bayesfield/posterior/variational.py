@@ -19,8 +19,9 @@ from scipy import linalg
 
 from bayesfield.inference import Sampled
 from bayesfield.inference.chains import Chains
-from bayesfield.learning import FieldObjective, HiddenObjective, MeanPrecision, Objective, Point
+from bayesfield.learning import FieldObjective, HiddenObjective, Iteration, MeanPrecision, Objective, Point
 from bayesfield.learning.objective import mixed
+from bayesfield.learning.optimise import Watch
 from bayesfield.learning.precision import DensePrecision, Precision
 from bayesfield.posterior.correction import CorrectionRecord, correction_record
 from bayesfield.response.sampled import within_covariance
@@ -53,7 +54,12 @@ _FINER = 0.25  # of the engine's error: 0.05 sd in every mean is six times the f
 
 
 def variational(
-    objective: Objective, curved: Objective, mode: FloatArray, precision: Precision, rng: np.random.Generator
+    objective: Objective,
+    curved: Objective,
+    mode: FloatArray,
+    precision: Precision,
+    rng: np.random.Generator,
+    watch: Watch | None = None,
 ) -> tuple[FloatArray, Precision, CorrectionRecord]:
     """Mean, precision, record. curved: the objective whose engine gives the curvature."""
     dense = isinstance(precision, DensePrecision)
@@ -76,6 +82,7 @@ def variational(
         change = np.log(found.sd / P.sd) / rate.value
         lengths.append(max(_length(away, many), _length(change, many)))
         settled = lengths[-1] < _SETTLED
+        _tell(watch, step, lengths[-1], rate.value)
         m, P = m - rate.value * moves.mean(axis=0), found
         rate.after(np.concatenate([away, change]))
         if dense and not many and np.linalg.norm(away) > _STRONG * np.sqrt(len(m)):
@@ -227,7 +234,11 @@ class _SpreadChains:
 
 
 def sampled_variational(
-    objective: FieldObjective, mode: FloatArray, precision: Precision, rng: np.random.Generator
+    objective: FieldObjective,
+    mode: FloatArray,
+    precision: Precision,
+    rng: np.random.Generator,
+    watch: Watch | None = None,
 ) -> tuple[FloatArray, Precision, CorrectionRecord]:
     """Mean, precision, record, with chains spread over posterior draws; iterates are averaged after an approach."""
     if not isinstance(objective.engine, Sampled):
@@ -249,6 +260,7 @@ def sampled_variational(
         new = mixed(P, found, rate.value)
         both = new.solve(slopes.T).T
         m, P = m - rate.value * both.mean(axis=0), new
+        _tell(watch, step, _length(both.mean(axis=0) / P.sd, many=True), rate.value)
         if len(iterates) < _AVERAGED:
             far = float(np.linalg.norm(both.mean(axis=0) / P.sd)) / np.sqrt(max(len(m), 1))
             near = near or (step >= _APPROACH and far < max(_NEAR, _spread(both, P.sd)))
@@ -269,6 +281,11 @@ def sampled_variational(
     P = _widened(P, _quiet(P, bubbles))
     error = max(_spread(np.array(iterates), P.sd), _spread(np.mean(moves, axis=0), P.sd))
     return mean, P, correction_record("variational", mode, precision, mean, P, step + 1, error, settled)
+
+
+def _tell(watch: Watch | None, step: int, distance: float, rate: float) -> None:
+    if watch is not None:
+        watch(Iteration(step, np.nan, np.nan, distance, rate))
 
 
 class _Rate:
