@@ -10,6 +10,7 @@ import numpy as np
 from bayesfield.graph import Graph
 from bayesfield.inference import Auto, Bethe, Engine, Exact, Kikuchi, Sampled
 from bayesfield.learning import FieldObjective, HiddenObjective
+from bayesfield.posterior.variational import draws_and_bends
 from bayesfield.response.base import require_dense
 from bayesfield.types import InvalidInput
 
@@ -24,7 +25,7 @@ _LONG = 2.0  # … or of the first time: compiling takes less
 _AFFORDABLE = 30.0  # seconds
 _NEWTON = 8  # steps of a search for the mode
 _STEPS = 6  # natural-gradient steps
-_DRAWS, _BENDS = 640, 48  # of them with slopes, and with curvatures
+_DRAWS = 640  # slopes that each of them takes, at most
 _SAMPLED = 2000  # parameters up to which the sampled variational correction is taken
 
 T = TypeVar("T")
@@ -71,9 +72,9 @@ def correction_kind(objective: FieldObjective, curved: FieldObjective, wanted: s
             return "mean", f"the variational one would take about {holes * _STEPS * _DRAWS:.0f} s for the holes alone"
         return ("variational", "") if size <= _SAMPLED else ("mean", "too many parameters for more")
     once, bent = seconds(objective.engine, objective)
-    draws, bends = min(4 * size, _DRAWS), min(4 * size, _BENDS)
+    draws, bends = draws_and_bends(size, dense=objective.form == "dense")
     if objective.form != "dense":
-        draws, bends, bent = 128, 8, 100 * bent
+        bent = 100 * bent
     refined = _STEPS * (draws * once + bends * bent)
     if refined < _AFFORDABLE:
         return "variational", ""
