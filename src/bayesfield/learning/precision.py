@@ -14,6 +14,7 @@ import numpy as np
 from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, cg
 
+from bayesfield import parallel
 from bayesfield.response import LinearResponse, Response
 from bayesfield.types import FloatArray, IndefiniteCurvature, Outcome
 
@@ -84,7 +85,8 @@ class DensePrecision(Precision):
     def __init__(self, matrix: FloatArray, lower: FloatArray | None = None) -> None:
         self._matrix = matrix
         try:
-            self._lower: FloatArray = linalg.cholesky(matrix, lower=True) if lower is None else lower
+            with parallel.one_blas_thread(len(matrix)):
+                self._lower: FloatArray = linalg.cholesky(matrix, lower=True) if lower is None else lower
         except (linalg.LinAlgError, ValueError):
             raise IndefiniteCurvature(Outcome.INDEFINITE.value) from None
 
