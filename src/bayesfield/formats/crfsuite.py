@@ -67,12 +67,13 @@ def _one(name: str, value: Any) -> Iterator[tuple[str, float]]:
         yield name, weight
     elif isinstance(value, Iterable):
         for inner in value:
-            if not isinstance(inner, str | bytes):
+            name_of = inner.decode() if isinstance(inner, bytes) else inner
+            if not isinstance(name_of, str):
                 raise InvalidInput(
                     f"attribute {name!r} is a collection, which holds names, and {inner!r} is none; for numbers give "
                     "each its own name, or each sequence as a (positions, features) array"
                 )
-            yield f"{name}:{inner.decode() if isinstance(inner, bytes) else inner}", 1.0
+            yield f"{name}:{name_of}", 1.0
     else:
         raise InvalidInput(
             f"attribute {name!r} has a value of type {type(value).__name__}; it takes numbers and strings"

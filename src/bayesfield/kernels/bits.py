@@ -5,27 +5,13 @@ and 160,000 samples that takes a tenth of the time of the same sums by floating-
 widths``).
 """
 
-from typing import Any
-
 import numpy as np
-from numba.core import types
-from numba.extending import intrinsic
 
-from bayesfield.kernels.jit import jit
+from bayesfield.kernels.jit import jit, popcount
 from bayesfield.types import BoolArray, GraphArrays, IntArray
 
 CHUNK = 256  # words of a row that are worked at a time: 2 kB, so that a few hundred rows stay in the cache
 _TILE = 8  # rows that share what is loaded
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def popcount(typing_context: Any, word: Any) -> Any:
-    """How many bits of a word are set: one instruction, and LLVM makes vectors of it."""
-
-    def made(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
-
-    return types.int64(types.uint64), made
 
 
 @jit

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from bayesfield.kernels.bits import popcount
-from bayesfield.kernels.jit import jit
+from bayesfield.kernels.jit import jit, popcount
 from bayesfield.types import FloatArray, IntArray
 
 MIN_FILL, MIN_DEGREE, MIN_WEIGHT, WEIGHTED_FILL = 0, 1, 2, 3

@@ -34,13 +34,14 @@ def each_given_others(
     """The same for several columns, each given all others, by the same draws."""
     generator = np.random.default_rng(rng)
     before = generator.bit_generator.state
-    points, known = posterior.sample(draws, generator), compiled(posterior.field)  # type: ignore[arg-type]
+    field: Any = posterior.field
+    points, known = posterior.sample(draws, generator), compiled(field)
     holes = codes < 0
     whole = ~holes.any(axis=1)
     common = dict(zip(columns, _by_tables(known, codes[whole], columns, points), strict=True))
     found = []
     for j in columns:
-        result = np.empty((len(codes), len(posterior.field.states[j])))  # type: ignore[union-attr]
+        result = np.empty((len(codes), len(field.states[j])))
         result[whole] = common[j]
         alone = holes[:, j] & (holes.sum(axis=1) == 1)
         (result[alone],) = _by_tables(known, np.where(holes, 0, codes)[alone], [j], points)

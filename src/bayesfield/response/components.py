@@ -67,7 +67,10 @@ def _features(graph: Graph, states: JointStates, design: Design) -> FloatArray |
     size, F = states.entries.shape[0], design.matrix.shape[1]
     if size * F > _DENSE or size * F * F > _WORK:
         return None
-    return graph.plan_with("features of joint states", design, lambda: (states.entries @ design.matrix).toarray())
+    kept: FloatArray = graph.plan_with(
+        "features of joint states", design, lambda: (states.entries @ design.matrix).toarray()
+    )
+    return kept
 
 
 def _square(rows: Sparse, weights: FloatArray) -> Sparse:
