@@ -53,7 +53,7 @@ def main() -> None:
         "calibration": network.plot_calibration,
         "predictive": network.plot_predictive,
         "convergence": network.plot_convergence,
-        "lattice": lambda: lattice.plot_lattice(8, 8),
+        "lattice": lattice.plot_lattice,
         "messages": lattice.plot_messages,
     }
     for name, draw in pictures.items():

@@ -155,6 +155,40 @@ def test_axes_in_axes_out(network, lattice):
     assert lattice.plot_lattice(3, 4, ax=axes) is axes
 
 
+def inside(figure):
+    """How far what is drawn leaves the figure, in pixels."""
+    figure.canvas.draw()
+    box, page = figure.get_tightbbox().transformed(figure.dpi_scale_trans), figure.bbox
+    return max(-box.x0, -box.y0, box.x1 - page.width, box.y1 - page.height)
+
+
+@pytest.mark.parametrize(
+    "name", ["forest", "marginals", "network", "edge_evidence", "inclusion", "sensitivity", "calibration"]
+)
+def test_nothing_is_cut_off(network, name):
+    options = {"factors": [0.5, 1.0]} if name == "sensitivity" else {}
+    drawn = getattr(network, f"plot_{name}")(**options)
+    assert inside(getattr(drawn, "figure", drawn)) < 1.0
+
+
+def test_every_panel_says_what_it_shows(network):
+    for axes in network.plot_centrality(["strength", "betweenness"], draws=20).axes:
+        assert axes.get_xlabel()
+    figure = network.plot_predictive(draws=40)
+    assert all(axes.texts[-1].get_text() or axes.texts[0].get_text() for axes in figure.axes if axes.get_visible())
+
+
+def test_tied_parameters_have_no_map():
+    tied = bf.fit(bf.grid(2, 3, tied=True), [[1, 1, 1, -1, 1, -1]])
+    for name in ("lattice", "network", "edge_evidence", "inclusion"):
+        with pytest.raises(bf.InvalidInput, match="the parameters are tied: fit with tied=False"):
+            getattr(tied, f"plot_{name}")()
+
+
+def test_a_lattice_knows_its_sides(lattice):
+    assert isinstance(lattice.plot_lattice(), Axes)
+
+
 def test_marginals_have_the_posteriors_density(network):
     figure = network.plot_marginals(["a"])
     x, density = figure.axes[0].lines[0].get_data()

@@ -1,5 +1,7 @@
 """Plots draw what they are given."""
 
+import itertools
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -7,6 +9,7 @@ import pytest
 
 import bayesfield as bf
 from bayesfield import plots
+from bayesfield.plots.style import short
 
 
 @pytest.fixture(scope="module")
@@ -31,14 +34,52 @@ def test_forest_takes_axes_and_names(posterior):
     plt.close(ax.figure)
 
 
-def test_forest_of_many_shows_the_surest():
+@pytest.fixture(scope="module")
+def many():
+    """A lattice of 64 sites and 112 couplings, whose fields are surer than its couplings."""
     field = bf.grid(8, 8)
-    posterior = bf.fit(field, bf.sample(field, np.full(field.n_parameters, 0.1), 100, 0), engine=bf.Bethe())
-    ax = plots.forest(posterior)
-    shown = {t.get_text() for t in ax.get_yticklabels()}
-    surest = (posterior.summary()["mean"] / posterior.sd).abs().nlargest(40).index
-    assert shown == set(surest)
-    plt.close(ax.figure)
+    truth = np.concatenate([np.full(64, 0.8), np.full(112, 0.1)])
+    return bf.fit(field, bf.sample(field, truth, 100, 0), engine=bf.Bethe())
+
+
+def shown(ax):
+    return [t.get_text() for t in ax.get_yticklabels()]
+
+
+def test_forest_of_many_shows_the_surest_couplings(many):
+    ax = plots.forest(many)
+    table = many.summary().iloc[64:]
+    assert set(shown(ax)) == set((table["mean"] / table["sd"]).abs().nlargest(40).index)
+    assert "40 surest of 112 couplings" in ax.get_title()
+    figure = plots.marginals(many)
+    assert "12 surest of 112 couplings" in figure.get_suptitle()
+    assert all("*" in ax.get_title() for ax in figure.axes)
+    plt.close("all")
+
+
+def test_parameters_are_chosen_by_group_or_text(many):
+    ax = plots.forest(many, parameters="thresholds")
+    assert not [name for name in shown(ax) if "*" in name]
+    assert "40 surest of 64 thresholds" in ax.get_title()
+    ax = plots.forest(many, parameters="x[3,3]")
+    assert len(shown(ax)) == 5
+    assert "all 5 parameters with 'x[3,3]'" in ax.get_title()
+    for wrong in ("mood", ["mood"]):
+        with pytest.raises(bf.InvalidInput, match=r"no parameter 'mood'.*a list of names, .couplings"):
+            plots.marginals(many, wrong)
+    alone = bf.fit(bf.pairwise(2, []), [[0, 1], [1, 1]])
+    with pytest.raises(bf.InvalidInput, match="no couplings"):
+        plots.forest(alone, "couplings")
+    assert shown(plots.forest(alone)) == ["x0", "x1"]
+    plt.close("all")
+
+
+def test_long_names_are_shortened_part_by_part():
+    assert short("sleep*mood") == "sleep*mood"
+    found = short("1 I often feel nervous or on edge*2 I often feel nervous or on edge", 18)
+    assert [len(part) <= 18 for part in found.split("*")] == [True, True]
+    assert found.startswith("1 I often")
+    assert "*2 I often" in found
 
 
 def test_lattice_has_a_bond_for_each_coupling(posterior):
@@ -50,6 +91,20 @@ def test_lattice_has_a_bond_for_each_coupling(posterior):
     plt.close(ax.figure)
     with pytest.raises(bf.InvalidInput, match="5 × 5"):
         plots.lattice(posterior, 5, 5)
+
+
+def test_lattice_finds_rows_and_columns(posterior):
+    for sides in ((), (3,), (None, 4)):
+        _, sites = plots.lattice(posterior, *sides).collections
+        np.testing.assert_allclose(sites.get_offsets(), [(k % 4, k // 4) for k in range(12)])
+    named = bf.fit(bf.pairwise(4, bf.grid_edges(2, 2), (-1, 1)), [[1, 1, 1, -1]])
+    with pytest.raises(bf.InvalidInput, match=r"do not tell rows and columns.*plot_lattice\(rows, columns\)"):
+        plots.lattice(named)
+    assert len(plots.lattice(named, 2, 2).collections) == 2
+    tables = bf.fit(bf.potts(4, bf.grid_edges(2, 2), 3), [[0, 1, 2, 0]])
+    with pytest.raises(bf.InvalidInput, match="2 × 2 lattice has 4 sites with one parameter each"):
+        plots.lattice(tables, 2, 2)
+    plt.close("all")
 
 
 def test_convergence_shows_every_step(posterior):
@@ -122,6 +177,46 @@ def test_edge_evidence_counts_verdicts(edges):
     plt.close("all")
 
 
+def test_many_edges_leave_out_the_inconclusive(edges):
+    names = [f"a name that is rather long {k}" for k in range(30)]
+    pairs = list(itertools.combinations(names, 2))
+    table = pd.DataFrame(pairs, columns=["first", "second"]).assign(mean=0.5, inclusion=0.8, at_10="inconclusive")
+    table.loc[:9, ["inclusion", "at_10"]] = [0.99, "included"]
+    ax = plots.network(table)
+    assert len([line for line in ax.lines if len(line.get_xdata()) == 2]) == 10
+    assert "425 inconclusive at a Bayes factor of 10: not drawn" in [t.get_text() for t in ax.get_legend().get_texts()]
+    assert len([line for line in plots.network(table, most=1000).lines if len(line.get_xdata()) == 2]) == 435
+    ax = plots.edge_evidence(table)
+    assert [t.get_text() for t in ax.get_legend().get_texts()][1] == "inconclusive (425, not drawn)"
+    assert len([line for line in ax.lines if len(line.get_xdata()) == 2]) == 10
+    assert max(len(t.get_text()) for t in ax.texts) <= 18
+    ax.figure.canvas.draw()
+    circle = 2.0 * ax.get_window_extent().width / np.ptp(ax.get_xlim())
+    assert circle > 0.58 * ax.figure.bbox.width
+    plt.close("all")
+
+
+def test_sensitivity_names_every_curve_apart():
+    rows = [
+        {"factor": f, "parameter": f"p{k}", "mean": 0.01 * k + 0.1 * f, "sd": 0.1, "lower": -0.1, "upper": 0.6}
+        for f in (0.5, 1.0, 2.0)
+        for k in range(20)
+    ]
+    ax = plots.sensitivity(pd.DataFrame(rows))
+    looks = {(line.get_color(), line.get_linestyle()) for line in ax.lines[:12]}
+    assert len(looks) == len(ax.texts) == 12
+    ax.figure.canvas.draw()
+    heights = [t.get_position()[1] for t in ax.texts]
+    assert heights == sorted(heights)
+    centres = np.array(heights) * ax.get_window_extent().height
+    assert np.diff(centres).min() > 7 / 72 * ax.figure.dpi  # letters of 7 points
+    assert "the 12 of 20 parameters that move most" in ax.get_title()
+    with pytest.raises(bf.InvalidInput, match="no parameter 'z'"):
+        plots.sensitivity(pd.DataFrame(rows), "z")
+    assert len(plots.sensitivity(pd.DataFrame(rows), "p1").texts) == 11
+    plt.close("all")
+
+
 def test_inclusion_is_symmetric(edges):
     _, given = plt.subplots()
     ax = plots.inclusion(edges[0], ax=given)
@@ -129,6 +224,7 @@ def test_inclusion_is_symmetric(edges):
     matrix = ax.images[0].get_array()
     assert matrix[0, 1] == matrix[1, 0] == 0.99
     assert np.ma.getmaskarray(np.ma.masked_invalid(matrix)).diagonal().all()
+    assert ax.patch.get_hatch()  # and so told from an even chance
     plt.close("all")
 
 

@@ -204,6 +204,21 @@ def test_it_is_read_without_javascript(posterior, path):
     assert f"sleep*energy {row['mean']:.3f} {row['sd']:.3f} {row['lower']:.3f} {row['upper']:.3f}" in words
 
 
+def test_couplings_come_before_thresholds(posterior, path):
+    page = Reader(path.read_text(encoding="utf-8"))
+    assert "All 21 parameters: couplings first, then thresholds, each surest first" in page.words
+    names = json.loads(page.data)["rows"]["names"]
+    table = posterior.summary()
+    distance = (table["mean"] / table["sd"]).abs().sort_values(ascending=False).index
+    assert names == [n for n in distance if "*" in n] + [n for n in distance if "*" not in n]
+
+
+def test_it_says_that_trust_is_of_the_computation(path, tmp_path):
+    wanted = "This is about the computation. Whether the model fits the data is another question: "
+    assert f"{wanted}bf.predictive_check(posterior)" in Reader(path.read_text(encoding="utf-8")).words
+    assert f"{wanted}hold its predictions" in Reader(html_of(sequences(), tmp_path)).words
+
+
 def test_it_warns_of_a_fit_that_did_not_converge(tmp_path):
     words = Reader(html_of(without_search(), tmp_path)).words
     assert "Do not trust the numbers on this page. The search did not end at an optimum" in words
@@ -500,6 +515,18 @@ def test_a_phone_needs_no_sideways_scrolling(opened, tmp_path):
         page = opened(*([target] if target else []), viewport={"width": 360, "height": 740}, has_touch=True)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         assert page.locator("#drawing svg").bounding_box()["width"] <= 360
+    sizes = "() => { const e = document.querySelector('.scroll'); return [e.scrollWidth, e.clientWidth] }"
+    for width in (360, 390):
+        page = opened(viewport={"width": width, "height": 740}, has_touch=True)
+        table, room = page.evaluate(sizes)
+        assert table <= room
+        assert page.locator("td.inclusion").first.is_visible()
+        assert not page.locator("td.sd").first.is_visible()
+        shapes = [n.bounding_box() for n in page.locator("#drawing .node circle").all()]
+        across = max(b["x"] + b["width"] for b in shapes) - min(b["x"] for b in shapes)
+        assert across > 0.65 * width  # of six on a circle, whose width is √3 of its radius
+        labels = [n.bounding_box() for n in page.locator("#drawing .node text").all()]
+        assert all(b["x"] >= 0 and b["x"] + b["width"] <= width for b in labels)
 
 
 def test_by_keyboard_alone(opened):

@@ -1,8 +1,9 @@
 """Pictures of what has been computed: axes in, axes out. Nothing here computes."""
 
+from bayesfield.plots.curves import sensitivity
 from bayesfield.plots.fits import convergence, messages, predictive, reliability
 from bayesfield.plots.networks import centrality, edge_evidence, inclusion, network, structure_sizes
-from bayesfield.plots.parameters import forest, lattice, marginals, sensitivity
+from bayesfield.plots.parameters import forest, lattice, marginals
 from bayesfield.plots.studies import (
     marginal_histograms,
     predictor_curves,

@@ -6,11 +6,21 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from bayesfield.plots.style import NEGATIVE, POSITIVE, axes_of, panels
+from bayesfield.plots.style import NEGATIVE, POSITIVE, axes_of, headline, panels, short
 from bayesfield.posterior import FitRecord
 from bayesfield.prediction import PredictiveCheck
 from bayesfield.prediction.statistics import SUM_SCORE
 from bayesfield.types import InvalidInput, Status
+
+_NAMED = 3  # points of a panel that are named
+_IN_WORDS = {
+    "mean": "of each variable",
+    "share": "of each state of each variable",
+    "correlation": "of each pair of variables",
+    "agreement": "how often each pair is in the same state",
+    SUM_SCORE: "a case's states added up",
+    "cluster": "size of sets of joined variables in the same state",
+}
 
 
 def convergence(record: FitRecord, ax: Axes | None = None) -> Axes:
@@ -23,6 +33,8 @@ def convergence(record: FitRecord, ax: Axes | None = None) -> Axes:
     if np.isfinite(distance).any():
         axes.semilogy(steps, np.maximum(distance, 1e-16), "s--", color=NEGATIVE, label="distance in posterior sd")
     axes.set_xlabel("step")
+    axes.set_ylabel("how far from the mode")
+    axes.set_title("the search for the mode", fontsize=9)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(frameon=False)
     return axes
@@ -41,7 +53,7 @@ def messages(status: Status, ax: Axes | None = None) -> Axes:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("sweep")
     axes.set_ylabel("largest change of a message")
-    axes.set_title(status.outcome.value, fontsize=9)
+    axes.set_title(f"messages at the mode: {status.outcome.value}", fontsize=9)
     return axes
 
 
@@ -60,6 +72,7 @@ def reliability(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     axes.set_ylabel("how often it came true, 95 %")
     axes.set_xlim(-0.02, 1.02)
     axes.set_ylim(-0.02, 1.02)
+    axes.set_title(f"calibration over {int(table['cells'].sum()):,} predictions", fontsize=9)
     axes.set_aspect("equal")
     return axes
 
@@ -73,8 +86,10 @@ def predictive(check: PredictiveCheck) -> Figure:
     figure, grid = panels(len(parts), (3.5, 3.2), columns=3)
     for axes, (name, table) in zip(grid, parts, strict=True):
         (_sum_score_band if name == SUM_SCORE else _observed_against)(axes, table)
-        axes.set_title(str(name), fontsize=9)
+        axes.set_title(str(name), fontsize=9, pad=16 if name in _IN_WORDS else None)
+        axes.text(0.5, 1.02, _IN_WORDS.get(str(name), ""), transform=axes.transAxes, ha="center", fontsize=7)
         axes.tick_params(labelsize=7)
+    headline(figure, "the data against data that the model would give;", "orange: outside the 95 % interval")
     return figure
 
 
@@ -87,6 +102,10 @@ def _observed_against(axes: Axes, table: pd.DataFrame) -> None:
     ends = known[["observed", "lower", "upper"]].to_numpy()
     if len(ends):
         axes.plot([ends.min(), ends.max()], [ends.min(), ends.max()], color="black", linewidth=0.8, zorder=1)
+    if len(known) <= _NAMED:
+        for name, x, y in known[["item", "observed", "mean"]].itertuples(index=False):
+            axes.annotate(short(str(name)), (x, y), (5, -8), textcoords="offset points", fontsize=7)
+        axes.margins(x=0.25)
     axes.set_xlabel("observed", fontsize=8)
     axes.set_ylabel("replicated, 95 %", fontsize=8)
 

@@ -12,6 +12,18 @@ POSITIVE, NEGATIVE, UNCLEAR = "#0072b2", "#d55e00", "#8c8c8c"  # Okabe & Ito: to
 CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c8c8c", "#7a5c00")
 DIVERGING = "PuOr_r"
 _COLUMNS = 5  # of small pictures side by side
+_LONGEST = 24  # characters of a name
+
+
+def short(name: str, most: int = _LONGEST) -> str:
+    """A name of at most so many characters, head and tail of a longer one; of a coupling's name, each of its parts."""
+    if len(name) <= most:
+        return name
+    parts = name.split("*")
+    if len(parts) > 1:
+        return "*".join(short(part, most) for part in parts)
+    tail = max(most // 3, 1)
+    return f"{name[: most - 1 - tail].rstrip()}…{name[-tail:].lstrip()}"
 
 
 def panels(count: int, size: tuple[float, float], columns: int = _COLUMNS, **options: Any) -> tuple[Figure, Any]:
@@ -25,6 +37,11 @@ def panels(count: int, size: tuple[float, float], columns: int = _COLUMNS, **opt
     for empty in grid.flat[count:]:
         empty.set_visible(False)
     return figure, grid.ravel()[:count]
+
+
+def headline(figure: Figure, *parts: str) -> None:
+    """A title over all panels; on narrow figures a line for each part."""
+    figure.suptitle((" " if figure.get_figwidth() > 6.0 else "\n").join(parts), fontsize=9)
 
 
 def rendered(figure: Figure, suffix: str) -> bytes:

@@ -51,6 +51,14 @@ class Content:
         return [*found, Remark("care", "The edges", sentence(self.known.note))] if rough else found
 
     @property
+    def scope(self) -> str:
+        """What the remarks are not about."""
+        about = "This is about the computation. Whether the model fits the data is another question: "
+        if isinstance(self.posterior.field, RandomField):
+            return f"{about}bf.predictive_check(posterior) or posterior.plot_predictive() holds it against them."
+        return f"{about}hold its predictions against labels that it has not seen."
+
+    @property
     def figures(self) -> list[tuple[int, str]]:
         """The numbers in large print, with what they count."""
         field, edges = self.posterior.field, len(self.known.edges)

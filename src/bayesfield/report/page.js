@@ -74,10 +74,12 @@
   }
   function row(i) {
     const tr = element("tr");
-    const place = element("td", { class: "bar" });
+    const place = element("td", { class: "bar", "data-ends": `${number(columns.lower[i])} to ${number(columns.upper[i])}` });
     place.append(bar(i));
-    tr.append(element("th", { scope: "row", title: names[i] }, names[i]), place);
-    for (const name of known) tr.append(element("td", { class: "n" }, told(name, columns[name][i])));
+    const head = element("th", { scope: "row", title: names[i] });
+    head.append(...names[i].split(/(?<=\*)/).map((part) => element("span", {}, part))); // lines on narrow screens
+    tr.append(head, place);
+    for (const name of known) tr.append(element("td", { class: `n ${name}` }, told(name, columns[name][i])));
     return tr;
   }
   function more() {
@@ -247,15 +249,16 @@
 
   const circle = net.nodes.length <= 25 && net.aspect === 1 && net.nodes.some((n) => Math.hypot(n.x - 0.5, n.y - 0.5) > 0.49)
     && net.nodes.every((n) => net.nodes.length < 2 || Math.abs(Math.hypot(n.x - 0.5, n.y - 0.5) - 0.5) < 1e-3);
+  const springs = net.aspect === 0.8 && net.nodes.length > 25; // as network.py lays out
   function layOut() {
     const wide = Math.max(holder.clientWidth, 240);
     const narrow = wide < 560;
-    const side = circle ? (narrow ? 74 : 130) : 34;
+    const side = narrow ? 18 : circle ? 130 : 34;
     const widest = net.nodes.length > 80 ? 900 : circle || net.aspect > 0.9 ? 520 : 860;
     const inner = net.nodes.length > 1 ? Math.min(wide - 2 * side, widest / Math.max(net.aspect, 1)) : 0;
-    const tall = inner * net.aspect;
+    const tall = inner * (narrow && springs ? 1.15 : net.aspect);
     const left = (wide - inner) / 2;
-    const top = 30;
+    const top = narrow && circle ? 38 : 30;
     svg.setAttribute("viewBox", `0 0 ${wide} ${tall + 2 * top}`);
     svg.setAttribute("height", tall + 2 * top);
     const room = Math.sqrt((Math.max(inner, 60) * Math.max(tall, 60)) / net.nodes.length);
@@ -265,6 +268,7 @@
       n.px = left + n.x * inner;
       n.py = top + n.y * tall;
       placeNode(n, r, most);
+      keepInside(n, r, wide);
     }
     for (const e of net.edges) {
       const [a, b] = [net.nodes[e.a], net.nodes[e.b]];
@@ -281,11 +285,22 @@
       for (const [key, value] of [["cx", x], ["cy", y], ["r", r]]) n.shape.setAttribute(key, value);
     }
     const text = clipped(n.name, most);
-    n.label.textContent = net.nodes.length > 80 ? "" : text;
+    n.label.textContent = net.nodes.length > (holder.clientWidth < 560 ? 40 : 80) ? "" : text; // pointing tells them
     const [dx, dy] = circle ? [2 * (n.x - 0.5), 2 * (n.y - 0.5)] : [0, -1];
     n.label.setAttribute("x", (n.px + (r + 7) * dx).toFixed(1));
     n.label.setAttribute("y", (n.py + (r + (Math.abs(dx) < 0.2 ? 12 : 7)) * dy + 4.5).toFixed(1));
     n.label.setAttribute("text-anchor", dx > 0.2 ? "start" : dx < -0.2 ? "end" : "middle");
+  }
+
+  // a name that would leave the drawing goes above its variable, or below in the lower half
+  function keepInside(n, r, wide) {
+    const length = n.label.getComputedTextLength();
+    const [x, anchor] = [Number(n.label.getAttribute("x")), n.label.getAttribute("text-anchor")];
+    const left = anchor === "start" ? x : anchor === "end" ? x - length : x - length / 2;
+    if (left >= 2 && left + length <= wide - 2) return;
+    n.label.setAttribute("text-anchor", "start");
+    n.label.setAttribute("x", Math.max(2, Math.min(left, wide - 2 - length)).toFixed(1));
+    n.label.setAttribute("y", (circle && n.y > 0.55 ? n.py + r + 15 : n.py - r - 6).toFixed(1));
   }
 
   // which edges are shown

@@ -29,6 +29,7 @@ _HEADINGS = {
     "inclusion": "Inclusion",
     "log_bayes_factor": "log BF",
 }
+_WIDE_ONLY = ("sd", "p_positive", "log_bayes_factor")  # columns that style.css hides on narrow screens
 _CHANCES = ("p_positive", "inclusion")
 _MARKS = {
     "good": ("✓", "Fine"),
@@ -75,6 +76,7 @@ def rendered(content: Content) -> str:
         "alarm": _alarm(content),
         "figures": "".join(f"<li><b>{n:,}</b> {what}</li>" for n, what in content.figures),
         "remarks": _remarks(content),
+        "scope": escape(content.scope),
         "network": _network(content),
         "parameters": _parameters(content),
         "edges": _edges(content),
@@ -146,15 +148,17 @@ def _parameters(content: Content) -> str:
     shown = f"All {count(rows.total, 'parameter')}" if rows.total != 1 else "The one parameter"
     if rows.left_out:
         shown = f"The {len(rows.numbers):,} surest of {rows.total:,} parameters ({rows.left_out:,} are left out)"
-    caption = f"{shown}, surest first (by |mean| / SD), with central {percent(content.level)} intervals."
+    split = 0 < rows.couplings < len(rows.numbers)
+    order = "couplings first, then thresholds, each surest first" if split else "surest first"
+    caption = f"{shown}: {order} (by |mean| / SD), with central {percent(content.level)} intervals."
     known = [name for name in (*COLUMNS, *OF_EDGES) if name in rows.table]
-    heads = "".join(f'<th scope="col" data-column="{name}" class="n">{_HEADINGS[name]}</th>' for name in known)
+    heads = "".join(f'<th scope="col" data-column="{name}" class="n {name}">{_HEADINGS[name]}</th>' for name in known)
     limit = rows.limit
     plain = rows.table.head(_PLAIN_ROWS)[known]
     each = zip(plain.index, plain.to_dict("records"), strict=True)
     body = "".join(_row(str(name), values, limit) for name, values in each)
     return (
-        f'<p id="caption">{caption}</p>{_part("controls.html")}'
+        f'<p id="caption">{caption}</p>{_part("controls.html")}{_narrow(known)}'
         '<div class="scroll" role="region" aria-labelledby="parameters-title" tabindex="0"><table id="table" '
         'aria-describedby="caption"><thead><tr><th scope="col" data-column="name">Parameter</th>'
         f'<th scope="col" class="bar">Interval</th>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
@@ -162,18 +166,25 @@ def _parameters(content: Content) -> str:
     )
 
 
+def _narrow(known: list[str]) -> str:
+    """What a narrow screen leaves out of the table."""
+    others = ", ".join(_HEADINGS[name] for name in known if name in _WIDE_ONLY)
+    return f'<p class="quiet narrow">Interval: mean, and the ends in figures. A wider screen also has {others}.</p>'
+
+
 def _rest(rows: int) -> str:
     plain = ""
     if rows > _PLAIN_ROWS:
-        plain = f'<p class="unscripted">Shown are the {_PLAIN_ROWS} surest; the others need JavaScript.</p>'
+        plain = f'<p class="unscripted">Shown are the first {_PLAIN_ROWS}; the others need JavaScript.</p>'
     return f'{plain}<p class="scripted"><button type="button" id="more" hidden>Show more rows</button></p>'
 
 
 def _row(name: str, values: dict[Any, float], limit: float) -> str:
-    words = [chance(v) if column in _CHANCES else number(v) for column, v in values.items()]
-    cells = "".join(f'<td class="n">{escape(word)}</td>' for word in words)
+    words = {column: chance(v) if column in _CHANCES else number(v) for column, v in values.items()}
+    cells = "".join(f'<td class="n {column}">{escape(word)}</td>' for column, word in words.items())
     picture = bar(values["mean"], values["lower"], values["upper"], limit)
-    return f'<tr><th scope="row">{escape(short(name))}</th><td class="bar">{picture}</td>{cells}</tr>'
+    ends = f'data-ends="{words["lower"]} to {words["upper"]}"'
+    return f'<tr><th scope="row">{escape(short(name))}</th><td class="bar" {ends}>{picture}</td>{cells}</tr>'
 
 
 def _edges(content: Content) -> str:

@@ -1,4 +1,4 @@
-"""The rows of the page's table: every parameter, or the surest where they are too many."""
+"""The rows of the page's table: every parameter, or the surest where they are too many; couplings first."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bayesfield.posterior import Posterior
+from bayesfield.posterior.looking import couplings_of
 from bayesfield.report.wording import finite, short
 from bayesfield.types import FloatArray, IntArray
 
@@ -19,15 +20,17 @@ _INSIDE = 0.98  # share of interval ends that the bars' scale holds
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """table: (rows × columns) of the parameters shown, surest first: |mean| / sd. numbers: (rows,) which of the
+    """table: (rows × columns) of the parameters shown: couplings, then the others, each surest first: |mean| / sd.
 
-    posterior's parameters they are. total: how many it has. sure: how many of all have an interval without zero.
+    numbers: (rows,) which of the posterior's parameters they are. total: how many it has. sure: how many of all have an
+    interval without zero. couplings: how many rows are couplings.
     """
 
     table: pd.DataFrame
     numbers: IntArray
     total: int
     sure: int
+    couplings: int
 
     @property
     def left_out(self) -> int:
@@ -68,5 +71,7 @@ def rows_of(posterior: Posterior, level: float, of_edges: dict[str, FloatArray],
     with np.errstate(divide="ignore", invalid="ignore"):
         distance = np.abs(posterior.mean) / posterior.sd
     order = np.argsort(-np.nan_to_num(distance, nan=-1.0), kind="stable")[:most]
+    coupling = couplings_of(posterior.field)
+    order = order[np.argsort(~coupling[order], kind="stable")]
     sure = int(((table["lower"] > 0) | (table["upper"] < 0)).sum())
-    return Rows(table.iloc[order], order.astype(np.int64), len(table), sure)
+    return Rows(table.iloc[order], order.astype(np.int64), len(table), sure, int(coupling[order].sum()))
