@@ -1,4 +1,4 @@
-"""Broken and hostile files for the readers: ``python tests/fuzz.py uai|csv|saved|fasta|conll --minutes 10 --seed 0``.
+"""Broken and hostile files: ``python tests/fuzz.py uai|csv|saved|draws|fasta|conll --minutes 10 --seed 0``.
 
 Valid files are changed at random and read in a process of its own, with limits on its time and memory. A reader may
 succeed, or raise a BayesfieldError; any other error, a hang or a crash is a finding: it is printed, its file is kept,
@@ -29,7 +29,7 @@ PATIENCE = 60.0  # seconds by the clock: other work may be in the way
 ROOM = 4 << 30  # bytes that reading may take beyond what the process has
 SEEDS = Path(__file__).parent / "files" / "fuzz"
 LONGEST = 4_000_000  # bytes of a file
-READERS = ("uai", "csv", "saved", "fasta", "conll")
+READERS = ("uai", "csv", "saved", "draws", "fasta", "conll")
 
 NUMBERS = ["0", "-1", "1", "2", "3", "7", "255", "65536", "2147483648", "9223372036854775807", "9223372036854775808"]
 NUMBERS += [
@@ -210,6 +210,14 @@ def readers():
         posterior.summary()
         posterior.sample(2, 0)
 
+    field = bf.grid(2, 2)
+
+    def draws(path):
+        found = bf.load_draws(path, field)
+        assert found.flat.shape[1] == field.n_parameters
+        assert all(figures.shape == found.values.shape[:2] for figures in found.stats.values())
+        assert [chain.normals.normal() < 100 for chain in found.chains]
+
     def network(path):
         kind = Path(path).read_bytes()[:4].split(b"\n")[0]
         named = {b"PR": uai.read_pr, b"MAR": uai.read_mar, b"MPE": uai.read_mpe}
@@ -220,7 +228,7 @@ def readers():
         else:
             uai.read_model(path)
 
-    return {"uai": network, "csv": csv, "saved": saved, "fasta": fasta, "conll": conll}
+    return {"uai": network, "csv": csv, "saved": saved, "draws": draws, "fasta": fasta, "conll": conll}
 
 
 # --- files that are valid -----------------------------------------------------------------------------------
@@ -229,9 +237,29 @@ def readers():
 def seed_files(reader: str) -> list[bytes]:
     if reader == "saved":
         return [path.read_bytes() for path in sorted(SEEDS.glob("*.bf"))]
+    if reader == "draws":
+        return [saved_draws(own) for own in (None, 1.5, [3, 4])]
     return [text.encode() for text in TEXTS[reader]] + (
         [gzip.compress(TEXTS["fasta"][0].encode())] * (reader == "fasta")
     )
+
+
+def saved_draws(own) -> bytes:
+    """Draws that no sampler made. own: what a chain remembers."""
+    import numpy as np
+
+    import bayesfield as bf
+    from bayesfield.samplers.contract import Chain
+
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(2, 5, 8))
+    generators = [np.random.default_rng(k) for k in range(4)]
+    own = None if own is None else np.array(own)
+    chains = [Chain(values[k, -1], *generators[2 * k : 2 * k + 2], 0.5, own) for k in range(2)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "draws.npz"
+        bf.Draws(bf.grid(2, 2), values, {"energy": values[..., 0]}, chains, "Metropolis", 10, 2, 0.5).save(path)
+        return path.read_bytes()
 
 
 TEXTS = {
@@ -270,6 +298,8 @@ def changed(reader: str, seeds: list[bytes], rng: random.Random) -> bytes:
     data = rng.choice(seeds)
     if reader == "saved":
         return changed_archive(data, seeds, rng)
+    if reader == "draws":
+        return changed_draws(data, seeds, rng)
     if data[:2] == b"\x1f\x8b" and rng.random() < 0.5:
         return gzip.compress(mutated(gzip.decompress(data), seeds, rng))
     return mutated(data, seeds, rng)
@@ -364,7 +394,10 @@ def archived(header, entries: dict[str, bytes], rng: random.Random) -> bytes:
             text = json.dumps(header, allow_nan=rng.random() < 0.5).encode()
         except ValueError:
             pass
-    entries = entries | {"header.json": text}
+    return zipped(entries | {"header.json": text}, rng)
+
+
+def zipped(entries: dict[str, bytes], rng: random.Random) -> bytes:
     if rng.random() < 0.03:
         entries.pop(rng.choice(list(entries)))
     out = io.BytesIO()
@@ -377,23 +410,36 @@ def archived(header, entries: dict[str, bytes], rng: random.Random) -> bytes:
     return out.getvalue()
 
 
+def changed_draws(data: bytes, seeds: list[bytes], rng: random.Random) -> bytes:
+    import numpy as np
+
+    warnings.simplefilter("ignore")  # of what is made of strange numbers
+    if rng.random() < 0.15:
+        return mutated(data, seeds, rng)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    header = json.loads(str(np.load(io.BytesIO(entries["header.npy"]))))
+    for _ in range(rng.choice([1, 1, 2, 5])):
+        if rng.random() < 0.5:
+            name = rng.choice(list(entries))
+            entries[name] = changed_array(entries[name], rng)
+        elif isinstance(header, dict):
+            header = changed_value(header, rng, ())
+            out = io.BytesIO()
+            np.save(out, np.array(json.dumps(header)))
+            entries["header.npy"] = out.getvalue()
+    return zipped(entries, rng)
+
+
 def change_array(header, entries: dict[str, bytes], rng: random.Random) -> None:
     import numpy as np
 
     warnings.simplefilter("ignore")  # of what is made of strange numbers
-
     number = rng.randrange(len(header["arrays"]))
     name = f"arrays/{number}.npy"
     if name not in entries or not isinstance(header["arrays"][number], dict):
         return
-    data = entries[name]
-    if rng.random() < 0.3:
-        data = mutated(data, [data], rng)
-    elif rng.random() < 0.2:
-        data = claimed(rng.choice([(10**9,), (10**6, 10**6), (2**62,), (2**33, 2**33), (0, 10**12), (-1,)]), rng)
-    else:
-        data = other_array(data, rng, np)
-    entries[name] = data
+    data = entries[name] = changed_array(entries[name], rng)
     told = header["arrays"][number]
     told["sha256"] = hashlib.sha256(data).hexdigest()
     try:
@@ -403,14 +449,24 @@ def change_array(header, entries: dict[str, bytes], rng: random.Random) -> None:
         told["shape"] = [10**9]
 
 
+def changed_array(data: bytes, rng: random.Random) -> bytes:
+    if rng.random() < 0.3:
+        return mutated(data, [data], rng)
+    if rng.random() < 0.2:
+        return claimed(rng.choice([(10**9,), (10**6, 10**6), (2**62,), (2**33, 2**33), (0, 10**12), (-1,)]), rng)
+    return other_array(data, rng)
+
+
 def claimed(shape, rng: random.Random) -> bytes:
     """An array that says it is larger than its bytes."""
     text = repr({"descr": rng.choice(["<f8", "<i8", "|b1"]), "fortran_order": False, "shape": shape}).ljust(117) + "\n"
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + b"\x00" * 64
 
 
-def other_array(data: bytes, rng: random.Random, np) -> bytes:
+def other_array(data: bytes, rng: random.Random) -> bytes:
     """Other numbers, or another shape or type."""
+    import numpy as np
+
     try:
         array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False).copy()
     except Exception:
@@ -421,15 +477,14 @@ def other_array(data: bytes, rng: random.Random, np) -> bytes:
         values = [0, 1, -1, 2, 5, 100, 2**31, 2**62, -(2**63)]
         values += [np.nan, np.inf, -np.inf, 1e300, -1e300, 1e-320] * (array.dtype.kind == "f")
         for _ in range(rng.choice([1, 1, 5])):
-            with contextlib.suppress(OverflowError):
+            with contextlib.suppress(OverflowError, ValueError):
                 flat[rng.randrange(flat.size)] = rng.choice(values)
         array = flat.reshape(array.shape)
     elif change == 3:
-        array = rng.choice(
-            [array.reshape(-1), array.T, array[None], array[:0], array[..., None], flat[: flat.size // 2]]
-        )
+        none = array[:0] if array.ndim else flat[:0]
+        array = rng.choice([flat, array.T, array[None], none, array[..., None], flat[: flat.size // 2]])
     elif change == 4:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), contextlib.suppress(ValueError):
             array = array.astype(rng.choice(["f4", "i1", "u8", ">f8", "?", "f2", "i4"]))
     else:
         array = np.concatenate([flat, flat])

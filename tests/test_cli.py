@@ -1,16 +1,29 @@
 """The command line as a user meets it: a process, its output, its exit code, its files."""
 
+import io
 import itertools
 import json
+import queue
+import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 
 import bayesfield as bf
-from bayesfield.formats import uai
+from bayesfield import __main__ as entry
+from bayesfield.cli import app, main, waiting
+from bayesfield.cli.sentences import window_of
+from bayesfield.formats import tables, uai
+from bayesfield.formats.conll import read_conll
+from bayesfield.formats.crfsuite import inputs_of, vocabulary
 
 
 def run(*words, cwd):
@@ -195,3 +208,254 @@ def test_columns_without_values_are_named(folder, tmp_path):
     done = run(*words, cwd=folder)
     assert done.returncode == 1
     assert "no case observes 'a'" in done.stderr.replace("\n", " ")
+
+
+# The rest calls the command in this process, which is quicker: its own words, whatever happens.
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """A fit of three items, one of them with a name that is not ASCII, and a tagger with a window of two."""
+    path = tmp_path_factory.mktemp("fitted")
+    table = pd.DataFrame(np.random.default_rng(0).integers(0, 2, (60, 3)), columns=["a", "é", "c\x07"])
+    table.to_json(path / "cases.json", orient="records")
+    field = bf.pairwise(3, [(0, 1), (1, 2)], names=list(table.columns))
+    tables.write_posterior(path / "fit", bf.fit(field, table, correction="none"))
+    sentence = "the D\ndog N\nsees V\na D\ncat N\n\n"
+    (path / "train.conll").write_text(8 * sentence)
+    X, y = read_conll(path / "train.conll", features=2)
+    known = vocabulary(X)
+    crf = bf.CRF(["D", "N", "V"], list(known))
+    tagger = bf.fit_sequences(crf, [inputs_of(s, known) for s in X], y, bf.Normal(variance=1.0), correction="none")
+    tables.write_posterior(path / "tagger", tagger)
+    return path
+
+
+@pytest.fixture
+def call(fitted, monkeypatch, capsys):
+    """``call("sample", "fit")``: exit code, stdout, stderr on one line."""
+    monkeypatch.chdir(fitted)
+
+    def words(*given):
+        monkeypatch.setattr(sys, "argv", ["bayesfield", *map(str, given)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        told = capsys.readouterr()
+        return int(end.value.code or 0), told.out, " ".join(told.err.split())
+
+    return words
+
+
+def stopped(*_, **__):
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_while_modules_are_imported(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "bayesfield.cli", SimpleNamespace(main=stopped))
+    with pytest.raises(SystemExit) as end:
+        entry.main()
+    assert end.value.code == 130
+    assert capsys.readouterr().err == "interrupted; nothing was written\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [
+        (("fit", "cases.json", "--model", "ising", "--out", "x"), "bayesfield.formats.tables.read_cases"),
+        (("fit", "train.conll", "--model", "crf", "--out", "x"), "bayesfield.cli.fields.labelled_sentences"),
+        (("infer", "m.uai", "--task", "PR"), "bayesfield.formats.uai.read_model"),
+        (("compare", "cases.json", "--model", "ising", "--model", "potts", "--graph", "complete"), "bayesfield.fit"),
+        (("sample", "fit"), "bayesfield.cli.saved.new_cases"),
+        (("predict", "fit", "cases.json", "--column", "a"), "bayesfield.cli.saved.given_others"),
+        (("impute", "fit", "cases.json"), "bayesfield.cli.saved.read_frame"),
+        (("check", "fit", "cases.json"), "bayesfield.predictive_check"),
+        (("report", "fit", "--out", "x"), "bayesfield.posterior.Posterior.report"),
+        (("convert", "fit", "x.csv"), "bayesfield.load"),
+    ],
+)
+def test_ctrl_c_while_a_command_works(call, fitted, monkeypatch, words, where):
+    monkeypatch.setattr(where, stopped)
+    code, out, err = call(*words)
+    assert (code, out) == (130, "")
+    assert "interrupted; nothing was written" in err
+    assert not (fitted / "x").exists()
+
+
+def test_ctrl_c_elsewhere_is_told_too(call, monkeypatch):
+    monkeypatch.setattr("bayesfield.cli.saved.refuse_table", stopped)
+    assert call("sample", "fit") == (130, "", "interrupted")
+
+
+def test_a_plain_line_where_stderr_is_no_terminal(monkeypatch):
+    lines = queue.Queue()
+    monkeypatch.setattr(waiting, "_EVERY", 0.01)
+    monkeypatch.setattr(waiting, "note", lines.put)
+    with waiting.progress("work") as tell:
+        tell(1, 4)
+        until(lines, "work: 1 of 4, ")
+    with waiting.doing("other …") as say:
+        until(lines, "other: ")
+        say("more [work] …")
+        until(lines, "more [work]: ")
+
+
+def until(lines, beginning):
+    while not lines.get(timeout=60).startswith(beginning):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (TypeError("odd"), "odd (TypeError). This is a bug of bayesfield: please report it"),
+        (MemoryError(), "more memory than there is"),
+        (RecursionError(), "nested too deeply"),
+        (OSError(28, "No space left on device", "here"), "cannot read or write here: No space left on device"),
+    ],
+)
+def test_no_error_is_a_stack_trace(call, monkeypatch, error, said):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr("bayesfield.cli.saved.new_cases", fail)
+    monkeypatch.setattr("bayesfield.cli.ending.leave_stdout", lambda: None)  # here it is the tests' own
+    code, _, err = call("sample", "fit")
+    assert code == 1
+    assert said in err
+    assert "Traceback" not in err
+    monkeypatch.setenv("BAYESFIELD_TRACE", "1")
+    assert "Traceback" in call("sample", "fit")[2]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a full device")
+@pytest.mark.parametrize(("shell", "said"), [("> /dev/full", "No space left"), (">&-", "stdout is closed")])
+def test_a_stdout_that_takes_nothing(fitted, shell, said):
+    command = f"{sys.executable} -m bayesfield sample fit --cases 2 {shell}"
+    done = subprocess.run(command, shell=True, cwd=fitted, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_stdout_of_ascii(call, monkeypatch):
+    shown = []
+    for words in ((), ("--json",)):
+        written = io.BytesIO()
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "ascii"))
+        assert call("sample", "fit", "--cases", 1, *words)[0] == 0
+        shown.append(written.getvalue().decode("ascii"))
+    assert shown[0].startswith("a,\\xe9,c")
+    assert set(json.loads(shown[1])[0]) == {"a", "é", "c\x07"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("sample", "fit", "--out", "absent/x.csv"), "there is no folder absent"),
+        (("sample", "fit", "--out", "x.txt"), "ends in .csv"),
+        (("sample", "fit", "--out", "folder.csv"), "it is a folder"),
+        (("predict", "fit", "cases.json", "--column", "a", "--out", "absent/x.csv"), "no folder"),
+        (("impute", "fit", "cases.json", "--cells", "x.txt"), "ends in .csv"),
+        (("impute", "fit", "cases.json", "--cells", "x.csv", "--out", "x.csv"), "two tables"),
+        (("report", "fit", "--out", "absent/x.html"), "no folder"),
+        (("infer", "m.uai", "--task", "PR", "--out", "fit"), "it is a folder"),
+        (("convert", "fit", "absent/x.csv"), "no folder"),
+        (("fit", "cases.json", "--model", "ising", "--out", "cases.json"), "cannot write to cases.json"),
+        (("sample", "fit", "--cases", 10**10), "10,000,000,000 cases of 3 variables"),
+        (("predict", "fit", "cases.json", "--column", "a", "--draws", 10**12), "draws of 5 parameters"),
+    ],
+)
+def test_refused_before_anything_is_read(call, fitted, monkeypatch, words, said):
+    (fitted / "folder.csv").mkdir(exist_ok=True)
+    for reader in ("formats.frames.read_frame", "cli.saved.read_frame", "formats.tables.read_cases"):
+        monkeypatch.setattr(f"bayesfield.{reader}", stopped)
+    code, out, err = call(*words)
+    assert (code, out) == (1, "")
+    assert said in err
+
+
+def test_too_many_cases_of_a_network(call, fitted):
+    uai.write_model(fitted / "few.uai", bf.pairwise(2, [(0, 1)]), [0.5, 0.0, 1.0])
+    code, _, err = call("sample", "few.uai", "--cases", 10**10)
+    assert code == 1
+    assert "10,000,000,000 cases of 2 variables" in err
+
+
+def test_a_refused_fit_leaves_no_folder(call, fitted):
+    assert call("fit", "absent.csv", "--model", "ising", "--out", "new/folder")[0] == 1
+    assert not (fitted / "new").exists()
+    (fitted / "kept").mkdir()
+    assert call("fit", "absent.csv", "--model", "ising", "--out", "kept/folder")[0] == 1
+    assert list((fitted / "kept").iterdir()) == []
+
+
+def test_the_window_is_that_of_the_fit(call):
+    assert "--window" not in call("predict", "tagger", "train.conll")[2]
+    code, _, err = call("predict", "tagger", "train.conll", "--window", 1)
+    assert code == 0
+    assert "fitted with --window 2, and 1 is taken" in err
+
+
+@pytest.mark.parametrize(("inputs", "window"), [(["word:a"], 0), (["BOS", "word:a"], 1), (["+3:x:b", "-1:x:b"], 3)])
+def test_the_window_by_the_names_of_inputs(inputs, window):
+    assert window_of(inputs, None) == window
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("fit", "t.csv", "--model", "crf", "--out", "x"), "a CRF takes CoNLL columns (word … label"),
+        (("predict", "tagger", "t.csv"), "a CRF takes CoNLL columns"),
+        (("predict", "tagger", "empty.conll"), "holds no words"),
+        (("fit", "empty.conll", "--model", "crf", "--out", "x"), "holds no words"),
+        (("fit", "head.csv", "--model", "ising", "--out", "x"), "no values"),
+        (("fit", "head.csv", "--model", "potts", "--out", "x"), "no rows"),
+        (("fit", "empty.csv", "--model", "potts", "--out", "x"), "empty.csv"),
+        (("compare", "head.csv", "--model", "ising", "--model", "potts", "--graph", "complete"), "no values"),
+        (("fit", "none.json", "--model", "ising", "--out", "x"), "none.json"),
+        (("fit", "lists.json", "--model", "ising", "--out", "x"), "lists.json"),
+        (("compare", "lists.json", "--model", "ising", "--model", "potts", "--graph", "complete"), "lists.json"),
+        (("convert", "tagger", "x.uai"), "is of a CRF and written as .csv, .tsv, .parquet, .json; got 'x.uai'"),
+        (("convert", "tagger", "x.graphml"), "is of a CRF"),
+    ],
+)
+def test_what_holds_nothing_to_learn(call, fitted, words, said):
+    for name, text in {
+        "t.csv": "a,b\n0,1\n1,0\n",
+        "head.csv": "a,b\n",
+        "empty.csv": "",
+        "empty.conll": "",
+        "none.json": "[]",
+        "lists.json": '[{"a": [1], "b": 0}, {"a": [2], "b": 1}]',
+    }.items():
+        (fitted / name).write_text(text)
+    code, out, err = call(*words)
+    assert (code, out) == (1, "")
+    assert said in err
+    assert "This is a bug" not in err
+    assert not (fitted / "x").exists()
+
+
+def test_columns_that_never_vary_are_named(call, fitted):
+    (fitted / "flat.csv").write_text("a,b\n" + "0,1\n1,1\n" * 20)
+    words = ("fit", "flat.csv", "--model", "ising", "--correction", "none", "--out", "flat")
+    assert "column 'b' never varies" in call(*words)[2]
+
+
+def test_convert_takes_folders_and_large_letters(call, fitted):
+    for target in ("P.CSV", "P.JSON", "P.GRAPHML", "P.UAI"):
+        assert call("convert", "fit", target)[0] == 0
+    assert call("convert", "train.conll", "T.JSONL")[0] == 0
+    assert len((fitted / "T.JSONL").read_text().splitlines()) == 8
+    assert list(nx.read_graphml(fitted / "P.GRAPHML")) == ["a", "é", "c\\x07"]
+
+
+def test_every_example_can_be_typed():
+    """Options and arguments as they are now; nothing is run."""
+    for name, command in typer.main.get_command(app).commands.items():
+        examples = re.findall(r"Example: bayesfield (.*)", command.help)
+        assert examples, name
+        for example in examples:
+            first, *words = shlex.split(example.split(" > ")[0])
+            assert first == name
+            command.make_context(name, words)

@@ -216,10 +216,10 @@ def test_convert_alignments_and_sentences(folder, tmp_path):
     ("source", "target", "said"),
     [
         ("fit/posterior.bf", "p.xyz", "is written as"),
-        ("cases.csv", "cases.xyz", "ends in .csv"),
+        ("cases.csv", "cases.xyz", "is written as .csv"),
         ("cases.xyz", "cases.csv", "no reader"),
         ("absent.csv", "cases.json", "cannot read"),
-        ("train.conll", "t.csv", ".json or .jsonl"),
+        ("train.conll", "t.csv", "is written as .json, .jsonl"),
     ],
 )
 def test_convert_says_what_it_cannot_do(folder, tmp_path, source, target, said):

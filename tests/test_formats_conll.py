@@ -64,6 +64,12 @@ def test_a_hash_may_begin_a_sentence_of_tabs(tmp_path):
     assert y == [["x", "y"]]
 
 
+def test_a_hash_may_begin_a_sentence_of_blanks(tmp_path):
+    X, y = bf.read_conll(file(tmp_path, "a NN x\n\n# NN y\nb NN z\n\n# text = a b\n#x NN y\n"))
+    assert y == [["x"], ["y", "z"]]
+    assert X[1][0]["word"] == "#"
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_line_ends_blanks_and_marks(tmp_path, end):
     text = "\ufeff" + end.join(["a  x ", "", "", "b\u00a0c\u2028d  y"])
@@ -111,6 +117,7 @@ def test_an_empty_file(tmp_path):
         ("a b\n", {"label": 2}, "the label should be number 2"),
         ("a b\n", {"label": "pos"}, "no column 'pos'"),
         ("a b\n", {"features": -1}, "number of words"),
+        ("a\nb\n\na\n", {}, "has one column: .* label=None"),
     ],
 )
 def test_what_is_refused(tmp_path, text, options, complaint):

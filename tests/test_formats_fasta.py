@@ -59,7 +59,19 @@ def test_a_bomb_is_not_unpacked(tmp_path):
         bf.read_fasta(path, max_bytes=10**6)
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_line_ends_marks_and_what_stands_above(tmp_path, end):
+    text = "\ufeff" + end.join(["", "# a comment", "; another", ">one > two", "AC", "", "D-", ">", "ACD-"])
+    (tmp_path / "f").write_bytes(text.encode())
+    found = bf.read_fasta(tmp_path / "f")
+    assert found.names == ("one > two", "")
+    assert ["".join(row) for row in found.letters()] == ["ACD-", "ACD-"]
+
+
 BROKEN = {
+    "empty among others": (">a\nACD\n>b\n>c\nACD\n", {}, "line 3: sequence 'b' has 0 columns and the first one 3"),
+    "a line above": ("# fine\n\nACD\n>a\nACD\n", {}, "line 3: a FASTA file begins with '>name'; found b'ACD'"),
+    "a sign, later": (">a\nACD\n\n>b*\nA\nC!\n", {}, "line 4: sequence 'b\\*' holds '!'"),
     "ragged": (">a\nACD\n>b\nAC\n", {}, "line 3: sequence 'b' has 2 columns and the first one 3"),
     "no name": ("ACD\n", {}, "line 1: a FASTA file begins with"),
     "empty": ("", {}, "no sequences"),

@@ -91,6 +91,7 @@ def test_a_posterior_by_name(posterior, tmp_path):
 def test_a_covariance_that_does_not_fit_is_left_out(posterior, monkeypatch):
     pytest.importorskip("xarray")
     monkeypatch.setattr("bayesfield.memory.available_bytes", lambda: 1000)
+    monkeypatch.setattr("bayesfield.memory._TRIFLE", 0)
     found = bf.to_xarray(posterior, n=2)
     assert "covariance" not in found
     assert found["draws"].shape == (2, 8)

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import bayesfield as bf
-from bayesfield.formats import tables, uai
+from bayesfield.formats import saved, tables, uai
+from bayesfield.graph import compiled
 
 import fuzz
 
@@ -112,3 +113,26 @@ def test_a_saved_engine_is_held_to_a_budget(tmp_path):
     posterior = bf.load(forged(tmp_path, patience))
     assert posterior.form.origin.engine.max_sweeps == 100_000
     np.testing.assert_allclose(posterior.sd, bf.load(fuzz.SEEDS / "sparse.bf").sd)
+
+
+@pytest.mark.parametrize(("side", "sweeps", "direct"), [(3, 100_000, 100_000), (60, 8445, 2000), (200, 2000, 2000)])
+def test_the_budget_shrinks_with_the_graph(side, sweeps, direct):
+    """3e8 messages, and a tenth of it in direct minimisation, but 2,000 sweeps for all."""
+    graph = compiled(bf.grid(side, side)).graph
+    engine = saved._bounded(bf.Bethe(max_sweeps=10**15, max_direct=10**15), graph)
+    assert (engine.max_sweeps, engine.max_direct) == (sweeps, direct)
+    usual = saved._bounded(bf.Bethe(max_direct=100), graph)
+    assert usual == bf.Bethe(max_direct=100)
+
+
+def test_a_saved_engine_that_does_not_settle_within_it(tmp_path, monkeypatch):
+    def by_messages_alone(header, entries):
+        recipe = dict(content(header, "precision")["map"])
+        recipe["engine"]["has"].update(max_direct=0)
+
+    path = forged(tmp_path, by_messages_alone)
+    bf.load(path)
+    monkeypatch.setattr(saved, "_UPDATES", 1)
+    monkeypatch.setattr(saved, "_PATIENCE", 1)
+    with pytest.raises(bf.InvalidInput, match="not made again within 1 sweeps"):
+        bf.load(path)

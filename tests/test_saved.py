@@ -208,6 +208,25 @@ def test_a_bomb_is_not_unpacked(whole, tmp_path, monkeypatch):
         bf.load(tmp_path / "large.bf")
 
 
+def test_an_entry_larger_than_listed_is_not_unpacked(whole, tmp_path, monkeypatch):
+    """Zeros by the hundred MiB take a thousandth of it in a file."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(whole)) as old, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            new.writestr(name, bytes(10**7) if name == "arrays/0.npy" else old.read(name))
+    (tmp_path / "large.bf").write_bytes(out.getvalue())
+    monkeypatch.setattr(saved, "npy_array", None)
+    with pytest.raises(bf.InvalidInput, match="array 0 is not what the header says"):
+        bf.load(tmp_path / "large.bf")
+
+
+def test_many_entries(whole, tmp_path, monkeypatch):
+    monkeypatch.setattr(saved, "_ENTRIES", 2)
+    (tmp_path / "many.bf").write_bytes(whole)
+    with pytest.raises(bf.InvalidInput, match="entries, and up to 2 are read"):
+        bf.load(tmp_path / "many.bf")
+
+
 def test_what_is_no_file_at_all(tmp_path):
     with pytest.raises(bf.InvalidInput, match="no such file"):
         bf.load(tmp_path / "nothing.bf")

@@ -95,6 +95,7 @@ BROKEN = {
     "cut in the preamble": (SMALL[:25], "words left|ends where"),
     "words for numbers": (SMALL.replace("2.400", "two"), "numbers only"),
     "negative": (SMALL.replace("2.400", "-2.4"), "not below zero"),
+    "a number of Python's": (SMALL.replace("2.400", "2_4"), "numbers only"),
     "nan": (SMALL.replace("2.400", "nan"), "finite"),
     "wrong size": (SMALL.replace("\n4\n", "\n5\n"), "needs 4 entries; it states 5"),
     "unknown variable": (SMALL.replace("2 0 1\n", "2 0 7\n"), "names variable 7"),
@@ -112,6 +113,66 @@ def test_broken_files_are_refused_in_plain_words(tmp_path, name):
     path.write_text(text)
     with pytest.raises(bf.InvalidInput, match=complaint):
         uai.read_model(path)
+
+
+def test_a_mark_before_the_text_does_no_harm(tmp_path):
+    (tmp_path / "m.uai").write_text("\ufeff" + SMALL, encoding="utf-8")
+    assert uai.read_model(tmp_path / "m.uai").n_variables == 3
+
+
+def test_variables_of_no_function(tmp_path):
+    """100,000,000 states that no table speaks of took 55 s and 10 GB."""
+    (tmp_path / "m.uai").write_text("MARKOV\n1\n100000000\n0\n")
+    with pytest.raises(bf.InvalidInput, match="100,000,000 states, and the file 4 words"):
+        uai.read_model(tmp_path / "m.uai")
+    (tmp_path / "m.uai").write_text("MARKOV\n1\n1000\n0\n")
+    assert uai.read_model(tmp_path / "m.uai").cardinalities.tolist() == [1000]
+
+
+RESULTS = {
+    "PR": (uai.read_pr, "-1.5", -1.5),
+    "PR, impossible": (uai.read_pr, "-inf", -np.inf),
+    "PR of 1": (uai.read_pr, "1", 1.0),
+    "MAR": (uai.read_mar, "2 2 0.5 0.5 1 1", [[0.5, 0.5], [1.0]]),
+    "MAR of one": (uai.read_mar, "1 3 0.5 0.25 0.25", [[0.5, 0.25, 0.25]]),
+    "MAR of one state": (uai.read_mar, "1 1 1", [[1.0]]),
+    "MPE": (uai.read_mpe, "3 0 1 2", [0, 1, 2]),
+    "MPE of one": (uai.read_mpe, "1 1", [1]),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+@pytest.mark.parametrize("before", ["", "1\n"], ids=["newer", "older"])
+def test_results_in_both_forms(tmp_path, name, before):
+    read, text, wanted = RESULTS[name]
+    (tmp_path / "r").write_text(f"{name.split(',')[0].split()[0]}\n{before}{text}\n")
+    found = read(tmp_path / "r")
+    assert [p.tolist() for p in found] == wanted if "MAR" in name else np.array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("PR\nnan\n", "finite number or -inf"),
+        ("PR\ninf\n", "finite number or -inf"),
+        ("PR\n1 2 3\n", "goes on after its last number: 1 words"),
+        ("PR\n2 3\n", "goes on after its last number"),
+        ("PR\n1_0\n", "numbers only"),
+        ("PR\n", "ends inside log10 Z"),
+        ("MAR\n1 2 0.5 nan\n", "variable 0 must hold finite"),
+        ("MAR\n1 2 1.5 -0.5\n", "not below zero"),
+        ("MAR\n1 2 0.5 0.5 0.5\n", "number of states"),
+        ("MAR\n2 2 0.5 0.5 1 1 7\n", "1 words too many"),
+        ("MPE\n2 0 1 1\n", "1 words too many"),
+        ("MPE\n2 0 1_0\n", "whole number"),
+        ("MPE\n2 0 ٣\n", "whole number"),
+    ],
+)
+def test_broken_results(tmp_path, text, complaint):
+    (tmp_path / "r").write_text(text, encoding="utf-8")
+    read = {"PR": uai.read_pr, "MAR": uai.read_mar, "MPE": uai.read_mpe}[text.split()[0]]
+    with pytest.raises(bf.InvalidInput, match=complaint):
+        read(tmp_path / "r")
 
 
 @pytest.mark.parametrize("text", ["3 0 1", "x", "2 0 1 0 1", "1 2"])

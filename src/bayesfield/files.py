@@ -1,24 +1,43 @@
 """Reading and writing files so that failure is plain and nothing is left half-written."""
 
+import csv
 import gzip
 import io
+import math
 import os
-import tempfile
+import re
+import secrets
+import stat
+import zipfile
 import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from bayesfield.types import InvalidInput
 
 _CHUNK = 1 << 20  # bytes read at a time
+_MARK = b"\xef\xbb\xbf"  # that some editors put before UTF-8
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+# missing is what R and pandas write for it; None, null, n/a and all other words are states
+_CSV: dict[str, Any] = {
+    "keep_default_na": False,
+    "na_values": ["", "NA", "NaN", "nan", "<NA>"],
+    "low_memory": False,
+    "index_col": False,
+    "skipinitialspace": True,
+}
 
 
 def read_text(path: str | Path) -> str:
     """The text of a file; says in plain words why it cannot be had."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise InvalidInput(f"cannot read {path}: {reason}") from None
@@ -36,7 +55,7 @@ def read_bytes(path: str | Path, most: int) -> bytes:
         raise InvalidInput(f"cannot read {path}: {reason}") from None
     if content is None:
         raise InvalidInput(f"cannot read {path}: it holds more than {most:,} bytes{' once unpacked' if packed else ''}")
-    return content
+    return content.removeprefix(_MARK)
 
 
 def _at_most(stream: Any, most: int) -> bytes | None:
@@ -49,29 +68,176 @@ def _at_most(stream: Any, most: int) -> bytes | None:
     return bytes(found)
 
 
+# --- writing ------------------------------------------------------------------------------------------------
+
+
 def write_bytes(path: str | Path, content: bytes) -> None:
-    """Write a whole file or nothing: under another name first, then renamed."""
-    target = Path(path)
+    """Write a whole file or nothing: under another name first, then renamed.
+
+    Links stay, and lead to what is written; a file that is replaced keeps its mode. Devices and pipes are written to.
+    """
     try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        mode = _mode(path)
+        if mode is not None and not stat.S_ISREG(mode):
+            _write(os.open(path, os.O_WRONLY), content)
+        else:
+            _replace(Path(os.path.realpath(path)), content, mode)
     except OSError as error:
         raise InvalidInput(f"cannot write {path}: {error.strerror}") from None
+
+
+def _mode(path: str | Path) -> int | None:
+    """Of what stands there, at the end of all links; None where nothing does."""
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(name).chmod(0o644)
-        Path(name).replace(target)
-    except OSError as error:
-        raise InvalidInput(f"cannot write {path}: {error.strerror}") from None
+        return os.stat(path).st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _replace(target: Path, content: bytes, mode: int | None) -> None:
+    beside = target.with_name(f".{target.name[:40]}.{secrets.token_hex(6)}")
+    handle = os.open(beside, _NEW, 0o666)  # less what the umask forbids
+    try:
+        _write(handle, content)
+        if mode is not None:
+            beside.chmod(stat.S_IMODE(mode))
+        beside.replace(target)
     finally:
-        Path(name).unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)
+
+
+def _write(handle: int, content: bytes) -> None:
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
 
 
 def write_text(path: str | Path, text: str) -> None:
-    write_bytes(path, text.encode("utf-8"))
+    try:
+        content = text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        half = text[error.start]
+        raise InvalidInput(f"cannot write {path}: {half!r} is half of a character, which no text file holds") from None
+    write_bytes(path, content)
 
 
 def write_npz(path: str | Path, **arrays: Any) -> None:
     packed = io.BytesIO()
     np.savez_compressed(packed, **arrays)
     write_bytes(path, packed.getvalue())
+
+
+# --- arrays in archives -------------------------------------------------------------------------------------
+
+
+def unpacked(archive: zipfile.ZipFile, name: str) -> bytes:
+    """An entry of an archive, and no more than it claims to hold: ``archive.read`` would first unpack up to 2 GiB."""
+    with archive.open(name) as stream:
+        return stream.read(archive.getinfo(name).file_size)
+
+
+def npy_array(data: bytes) -> Any:
+    """An array in NumPy's own format, no objects. NumPy's own reader would first make room for what it claims."""
+    stream = io.BytesIO(data)
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise InvalidInput("it has an array of another kind")
+    shape, by_columns, dtype = np.lib.format.read_array_header_1_0(stream)
+    if any(length < 0 for length in shape) or dtype.kind not in "biufU":
+        raise InvalidInput("it has an array of another kind")
+    if len(data) - stream.tell() != math.prod(shape) * dtype.itemsize:
+        raise InvalidInput("it has an array that says that it is of another size")
+    flat = np.frombuffer(data, dtype, offset=stream.tell(), count=math.prod(shape))
+    return flat.reshape(shape, order="F" if by_columns else "C").copy()
+
+
+# --- tables -------------------------------------------------------------------------------------------------
+
+
+def csv_options(lines: Iterable[str], path: str | Path, tabs: bool, some: bool = False) -> dict[str, Any]:
+    """How pandas should read a table, after a look at all of its lines: its columns have names, its rows one width.
+
+    Left alone pandas takes the first cells of rows that are too long for an index, and fills up those too short.
+    some: only columns that are asked for by name are read, so that one of row names, without a name, does no harm.
+    """
+    rest, above, first = iter(lines), 0, ""
+    for first in rest:
+        if first.strip():
+            break
+        above += 1
+    else:
+        raise InvalidInput(f"{path} is empty: a table needs a header, a line with the names of its columns")
+    separator = "\t" if tabs else separator_of(first)
+    rows = _rows(chain([first], rest), path, separator, above)
+    width = _width(next(rows)[1], path, some)
+    cases = _cases(rows, path, width, separator)
+    found = {**_CSV, "sep": separator, "skiprows": above}
+    return found if width > 1 else {**found, "skip_blank_lines": False, "nrows": cases}
+
+
+def separator_of(line: str) -> str:
+    """A comma, or what stands for it outside quotes: a semicolon (spreadsheets of some countries) or a tab."""
+    bare = re.sub(r'"[^"]*"', "", line)
+    return next((mark for mark in ",;\t" if mark in bare), ",")
+
+
+def _rows(lines: Iterable[str], path: str | Path, separator: str, above: int) -> Iterator[tuple[int, list[str]]]:
+    """Rows of cells, each with the number of the line that it begins in."""
+    reader = csv.reader(_whole(lines, path, above), delimiter=separator, skipinitialspace=True)
+    number = above + 1
+    try:
+        for row in reader:
+            yield number, row
+            number = above + reader.line_num + 1
+    except csv.Error as error:
+        raise InvalidInput(f"{path}, line {number}: {error}; a quote may have been left open") from None
+
+
+def _whole(lines: Iterable[str], path: str | Path, above: int) -> Iterator[str]:
+    for number, line in enumerate(lines, above + 1):
+        if "\0" in line:
+            raise InvalidInput(f"{path}, line {number}: it holds NUL characters; write it as UTF-8 text")
+        yield line
+
+
+def _width(names: list[str], path: str | Path, some: bool) -> int:
+    """How many columns a header names; pandas would number twins, in a time that grows with the square of them."""
+    twin = next((name for name, count in Counter(names).items() if name and count > 1), None)
+    if twin is not None:
+        raise InvalidInput(f"{path}: every column needs a name of its own; {twin[:40]!r} stands there twice")
+    if "" in names and not some:
+        raise InvalidInput(
+            f"{path}: column {names.index('') + 1} of {len(names)} has no name. Write the table without row names "
+            "(R: write.csv(..., row.names = FALSE); pandas: index=False), and no separator at the end of its lines"
+        )
+    return len(names)
+
+
+def _cases(rows: Iterable[tuple[int, list[str]]], path: str | Path, width: int, separator: str) -> int:
+    """How many rows there are, blank lines at the end left out; pandas writes "" for a missing cell in one column."""
+    last = 0
+    for seen, (number, row) in enumerate(rows, 1):
+        blank = not row or (len(row) == 1 and not row[0].strip(" \t"))
+        last = seen if row else last
+        if not blank and len(row) != width:
+            raise InvalidInput(
+                f"{path}, line {number}: the header names {width} columns, and this row has {len(row)}. Likely causes: "
+                f"row names, a separator at the end of lines, a comment above the header, text with {separator!r} in "
+                "it and no quotes, a file that was cut short"
+            )
+    return last
+
+
+def read_parquet(path: str | Path, columns: list[str] | None = None) -> pd.DataFrame:
+    """A table in Parquet, or some columns of it; an index that has a name is a column, too."""
+    try:
+        found = pd.read_parquet(path, columns=columns)
+        named = [level for level, name in enumerate(found.index.names) if name is not None]
+        return found.reset_index(level=named) if named else found
+    except ImportError:
+        raise InvalidInput(f"cannot read {path}: Parquet needs pyarrow; pip install pyarrow") from None
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from None
+    except Exception as error:
+        if type(error).__module__.startswith("pyarrow") or isinstance(error, ValueError):
+            wanted = f" with the columns {columns[:5]} …" if columns else ""
+            raise InvalidInput(f"{path} is no Parquet table{wanted}: {error}") from None
+        raise

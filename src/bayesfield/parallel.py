@@ -3,12 +3,14 @@
 import itertools
 import multiprocessing
 import os
+import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
+from multiprocessing import resource_tracker
 from typing import Any, TypeVar
 
 import numpy as np
@@ -91,6 +93,20 @@ def _blas() -> Any:
     return ThreadpoolController()
 
 
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Processes that begin within do not hear Ctrl-C, which this one answers for all: else they end in stack traces."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # which would unblock the signal as it begins
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def process_map(
     call: Callable[[Item], Result], items: Sequence[Item], jobs: int, watch: Callable[[int], None] | None = None
 ) -> list[Result]:
@@ -109,7 +125,8 @@ def process_map(
     context = multiprocessing.get_context("spawn")  # threads and forks do not go together
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(max(1, cores() // jobs),))
     try:
-        futures = [pool.submit(call, item) for item in items]
+        with _deaf():
+            futures = [pool.submit(call, item) for item in items]
         pending = set(futures)
         while pending:
             done, pending = wait(pending, timeout=_TICK, return_when=FIRST_COMPLETED)

@@ -1,7 +1,8 @@
 """The command line: parse, call, write. One file for the commands that belong together."""
 
-from bayesfield.cli.app import app, main
+from bayesfield.cli.app import app
 from bayesfield.cli.converting import convert
+from bayesfield.cli.ending import main
 from bayesfield.cli.fields import compare, fit, infer
 from bayesfield.cli.options import Learner
 from bayesfield.cli.saved import check, impute, predict, report, sample

@@ -1,19 +1,19 @@
-"""The command itself: how it speaks, how it ends. Results go to stdout or to files, everything else to stderr."""
+"""The command itself and how it speaks. Results go to stdout or to files, everything else to stderr."""
 
 import json
+import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from typing import Annotated, Any
 
 import pandas as pd
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 import bayesfield as bf
+from bayesfield.types import InvalidInput
 
 REFUSED, NOT_CONVERGED, INTERRUPTED = 1, 3, 130
 
@@ -33,7 +33,7 @@ Json = Annotated[bool, typer.Option("--json", help="Write the result to stdout a
 
 def _version(asked: bool) -> None:
     if asked:
-        print(f"bayesfield {bf.__version__}")
+        _write(f"bayesfield {bf.__version__}\n")
         raise typer.Exit
 
 
@@ -52,11 +52,33 @@ def note(text: object) -> None:
 def show(payload: Any, table: Table | str | None, as_json: bool) -> None:
     """The result on stdout: for programs, or for people."""
     if as_json:
-        sys.stdout.write(json.dumps(plain(payload), ensure_ascii=False, allow_nan=False) + "\n")
+        narrow = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "") != "utf8"
+        _write(json.dumps(plain(payload), ensure_ascii=narrow, allow_nan=False) + "\n")
     elif isinstance(table, str):
-        sys.stdout.write(table if table.endswith("\n") else table + "\n")
+        _write(table if table.endswith("\n") else table + "\n")
     elif table is not None:
-        Console().print(table)
+        screen = Console()
+        with screen.capture() as drawn:
+            screen.print(table)
+        _write(drawn.get())
+
+
+def _write(text: str) -> None:
+    """To stdout, now: what is left in its buffer would fail after the last chance to say so."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read stdout has read enough
+        leave_stdout()
+    except OSError as error:
+        leave_stdout()
+        raise InvalidInput(f"cannot write the result to stdout: {error.strerror}") from None
+
+
+def leave_stdout() -> None:
+    """Let its buffer go nowhere: the interpreter flushes it once more as it ends, and would show a stack trace."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def plain(value: Any) -> Any:
@@ -85,39 +107,3 @@ def text_table(rows: pd.DataFrame, index: bool = True, **options: Any) -> Table:
         cells = ("" if pd.isna(v) else f"{v:.3f}" if isinstance(v, float) else escape(str(v)) for v in row)
         shown.add_row(*((escape(str(name)),) if index else ()), *cells)
     return shown
-
-
-@contextmanager
-def progress(what: str, kept: str = "nothing was written") -> Iterator[Any]:
-    """A bar on stderr with the time that is left; yields what sets it to (done, total). kept: said when interrupted."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=notes) as bar:
-        task = bar.add_task(what, total=None)
-        try:
-            yield lambda done, total: bar.update(task, completed=done, total=total)
-        except KeyboardInterrupt:
-            bar.stop()
-            note(f"interrupted; {kept}")
-            raise typer.Exit(INTERRUPTED) from None
-
-
-def main() -> None:
-    """The entry point: errors in plain words, no stack trace."""
-    try:
-        app()
-    except bf.BayesfieldError as error:
-        notes.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
-        sys.exit(REFUSED)
-    except KeyboardInterrupt:
-        note("interrupted; nothing was written")
-        sys.exit(INTERRUPTED)
-    except BrokenPipeError:  # whoever read stdout has read enough
-        sys.stderr.close()
-        sys.exit(0)

@@ -3,6 +3,7 @@
 import itertools
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,12 +13,14 @@ from rich.markup import escape
 from rich.table import Table
 
 import bayesfield as bf
-from bayesfield.cli.app import NOT_CONVERGED, Json, app, note, notes, progress, show, text_table
+from bayesfield.cli.app import NOT_CONVERGED, Json, app, note, show, text_table
 from bayesfield.cli.options import Correction, Learner, Method, Model, Task
+from bayesfield.cli.sentences import labelled_sentences
+from bayesfield.cli.targets import folder, refuse_file
+from bayesfield.cli.waiting import doing, progress
 from bayesfield.estimators.networks import threshold_prior
 from bayesfield.files import write_text
 from bayesfield.formats import tables, uai
-from bayesfield.formats.conll import read_conll
 from bayesfield.formats.crfsuite import inputs_of, vocabulary
 from bayesfield.inference import most_probable_codes
 from bayesfield.types import InvalidInput
@@ -42,26 +45,16 @@ def infer(
 
     Example: bayesfield infer grid.uai --task MAR --method exact --out grid.MAR
     """
-    field = uai.read_model(model)
-    given: bf.Evidence = uai.read_evidence(evidence) if evidence is not None else {}
-    engine = method.value
+    refuse_file(out)
     if task is not Task.MAR and method is Method.sampled:
         raise InvalidInput(
             f"sampling gives no log Z and no best state: for --task {task.value} take exact, kikuchi, bethe or auto"
         )
-    answer: Any
-    if task is Task.MPE:
-        codes, status = most_probable_codes(field, engine=engine, evidence=given)
-        text, answer = uai.mpe_text(codes), {"states": codes}
-    else:
-        beliefs = bf.infer(field, engine=engine, evidence=given)
-        status = beliefs.status
-        if task is Task.MAR and status.outcome is bf.Outcome.IMPOSSIBLE:
-            raise InvalidInput(f"there are no marginals: {status}")
-        if task is Task.PR:
-            text, answer = uai.pr_text(beliefs.log_z), {"log_z": beliefs.log_z}
-        else:
-            text, answer = uai.mar_text(beliefs), {"marginals": list(beliefs.variables)}
+    with doing("reading …") as say:
+        field = uai.read_model(model)
+        given: bf.Evidence = uai.read_evidence(evidence) if evidence is not None else {}
+        say("inferring …")
+        text, answer, status = _answer(field, task, method.value, given)
     note(status)
     if out is not None:
         write_text(out, text)
@@ -69,6 +62,19 @@ def infer(
         show({"task": task.value, "status": str(status), "converged": status.converged, **answer}, text, as_json)
     if not status.converged:
         raise typer.Exit(NOT_CONVERGED)
+
+
+def _answer(field: bf.RandomField, task: Task, engine: str, given: bf.Evidence) -> tuple[str, Any, bf.Status]:
+    """The competition's text, the same for JSON, and how it was found."""
+    if task is Task.MPE:
+        codes, status = most_probable_codes(field, engine=engine, evidence=given)
+        return uai.mpe_text(codes), {"states": codes}, status
+    beliefs = bf.infer(field, engine=engine, evidence=given)
+    if task is Task.PR:
+        return uai.pr_text(beliefs.log_z), {"log_z": beliefs.log_z}, beliefs.status
+    if beliefs.status.outcome is bf.Outcome.IMPOSSIBLE:
+        raise InvalidInput(f"there are no marginals: {beliefs.status}")
+    return uai.mar_text(beliefs), {"marginals": list(beliefs.variables)}, beliefs.status
 
 
 @app.command()
@@ -92,7 +98,9 @@ def fit(
     ] = Correction.auto,
     prior_variance: Variance = None,
     drop: Drop = None,
-    window: Annotated[int, typer.Option(min=0, help="crf: words on either side whose columns count, too.")] = 1,
+    window: Annotated[
+        int, typer.Option(min=0, max=100, help="crf: words on either side whose columns count, too.")
+    ] = 1,
     as_json: Json = False,
 ) -> None:
     """Fit a field to a table of cases, or a CRF to labelled sentences, and write its posterior.
@@ -106,22 +114,21 @@ def fit(
     """
     warnings.simplefilter("ignore", bf.FitWarning)  # the record below says it, and so does the exit code
     given = bf.Normal(variance=1.0 if prior_variance is None else prior_variance)  # refuses before anything is read
-    with notes.status("reading …") as status:
-        if model is Model.crf:
-            posterior = _fit_labels(data, given, window, method, correction, _steps(status, float("nan")))
-        else:
-            cases = tables.read_cases(data, drop or [])
-            field = field_of(cases, model, graph)
-            prior = threshold_prior(field) if model is Model.ordinal and prior_variance is None else given
-            options: dict[str, Any] = {
-                "engine": None if engine is None else engine.value,
-                "response": None if response is None else response.value,
-                "method": method.value,
-                "correction": correction.value,
-            }
-            seconds = _foreseen(field, cases, prior, options)
-            posterior = bf.fit(field, cases, prior, watch=_steps(status, seconds), **options)
-    left_out = tables.write_posterior(out, posterior)
+    options: dict[str, Any] = {"method": method.value, "correction": correction.value}
+    with folder(out):
+        with doing("reading …") as say:
+            if model is Model.crf:
+                posterior = _fit_labels(data, given, window, options, say)
+            else:
+                options |= {"engine": engine and engine.value, "response": response and response.value}
+                cases = _varied(tables.read_cases(data, drop or []))
+                field = field_of(cases, model, graph)
+                prior = threshold_prior(field) if model is Model.ordinal and prior_variance is None else given
+                say("fitting (kernels compile at first use) …")
+                seconds = _foreseen(field, cases, prior, options)
+                posterior = bf.fit(field, cases, prior, watch=_steps(say, seconds), **options)
+        with doing("writing …", f"{out} may have some of its files only"):
+            left_out = tables.write_posterior(out, posterior)
     show(tables.fit_summary(posterior), summary_table(posterior), as_json)
     note(posterior.record)
     for line in (*left_out, f"wrote {out}"):
@@ -146,17 +153,18 @@ def compare(
     given = bf.Normal(variance=1.0 if prior_variance is None else prior_variance)
     if Model.crf in model:
         raise InvalidInput("models of cases are compared: ising, potts or ordinal")
-    cases = tables.read_cases(data, drop or [])
     pairs = list(dict.fromkeys(itertools.product(model, graph)))
     if len(pairs) < 2:
         raise InvalidInput("there is nothing to compare: give --model or --graph several times, each another one")
     found = {}
     with progress("fitting") as tell:
+        cases = _varied(tables.read_cases(data, drop or []))
         for k, (kind, joined) in enumerate(pairs):
             tell(k, len(pairs))
             field = field_of(cases, kind, joined)
             prior = threshold_prior(field) if kind is Model.ordinal and prior_variance is None else given
             found[f"{kind.value}, {joined}"] = bf.fit(field, cases, prior)
+        tell(len(pairs), len(pairs))
     table = bf.compare(found)
     short = table[["log_evidence", "error", "log_bayes_factor", "probability"]]
     short = short.rename(columns={"log_evidence": "log evidence", "log_bayes_factor": "log BF", "probability": "P"})
@@ -180,15 +188,29 @@ def field_of(cases: pd.DataFrame, model: Model, graph: str) -> bf.RandomField:
     return bf.OrdinalNetwork(edges).field_for(cases)
 
 
+def _varied(cases: pd.DataFrame) -> pd.DataFrame:
+    """The same; columns of one value are named."""
+    same = [repr(str(name)) for name in cases.columns if cases[name].nunique() == 1]
+    if same:
+        which = f"column {same[0]} never varies" if len(same) == 1 else f"columns {_some(same)} never vary"
+        note(f"{which}: the data cannot tell such parameters, and the prior does; --drop leaves a column out")
+    return cases
+
+
+def _some(names: list[str], most: int = 6) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
 def _fit_labels(
-    data: Path, prior: bf.Normal, window: int, method: Learner, correction: Correction, tell: Any
+    data: Path, prior: bf.Normal, window: int, options: dict[str, Any], say: Callable[[str], None]
 ) -> bf.Posterior:
-    X, y = read_conll(data, features=window or None)
+    X, y = labelled_sentences(data, window)
     labels = sorted({label for labels in y for label in labels})
     known = vocabulary(X)
     crf = bf.CRF(labels, list(known))
     inputs = [inputs_of(sentence, known) for sentence in X]
-    return bf.fit_sequences(crf, inputs, y, prior, method=method.value, correction=correction.value, watch=tell)
+    say("fitting (kernels compile at first use) …")
+    return bf.fit_sequences(crf, inputs, y, prior, watch=_steps(say, float("nan")), **options)
 
 
 def _foreseen(field: bf.RandomField, cases: pd.DataFrame, prior: bf.Normal, options: dict[str, Any]) -> float:
@@ -198,15 +220,14 @@ def _foreseen(field: bf.RandomField, cases: pd.DataFrame, prior: bf.Normal, opti
     return bf.preview(field, cases, prior, **options).seconds
 
 
-def _steps(status: Any, seconds: float) -> Any:
+def _steps(say: Callable[[str], None], seconds: float) -> Any:
     """What tells every step. seconds: that all will take, NaN where no one knows."""
-    status.update("fitting (kernels compile at first use) …")
     begun = time.perf_counter()
 
     def tell(step: Any) -> None:
-        passed = time.perf_counter() - begun
-        left = f"about {max(seconds - passed, 1.0):.0f} s left" if seconds == seconds else f"{passed:.0f} s"
-        status.update(f"step {step.number}: {step.distance:.2g} posterior sd from the optimum; {left}")
+        left = max(seconds - (time.perf_counter() - begun), 1.0)
+        foreseen = f"; about {left:.0f} s left" if seconds == seconds else ""
+        say(f"step {step.number}: {step.distance:.2g} posterior sd from the optimum{foreseen}")
 
     return tell
 

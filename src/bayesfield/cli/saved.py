@@ -8,14 +8,20 @@ import pandas as pd
 import typer
 
 import bayesfield as bf
-from bayesfield.cli.app import Json, app, note, notes, show
+from bayesfield import memory
+from bayesfield.cli.app import Json, app, note, show
+from bayesfield.cli.sentences import labelled_sentences, window_of
+from bayesfield.cli.targets import refuse_file, refuse_table
+from bayesfield.cli.waiting import doing
 from bayesfield.formats import uai
-from bayesfield.formats.conll import read_conll
 from bayesfield.formats.crfsuite import inputs_of
 from bayesfield.formats.frames import read_frame, write_frame
 from bayesfield.prediction.given_others import given_others
 from bayesfield.prediction.replicates import new_cases
-from bayesfield.types import InvalidInput
+from bayesfield.types import Cost, InvalidInput
+
+_CELL = 100  # bytes for a variable of a case: drawn, in its own words, in a table, as text
+_WEIGHT = 24  # bytes for a parameter of a draw
 
 Saved = Annotated[Path, typer.Argument(help="posterior.bf, or the folder that bayesfield fit wrote.")]
 Out = Annotated[Path | None, typer.Option(help="A table to write (CSV, TSV, Parquet, JSON); stdout by default.")]
@@ -36,14 +42,18 @@ def sample(
 
     Example: bayesfield sample votes-fit --cases 500 --out new.csv
     """
+    refuse_table(out)
     rng = np.random.default_rng(seed)
-    if model.suffix.lower() == ".uai":
-        field = uai.read_model(model)
-        values = bf.sample(field, np.empty(0), cases, rng)
-    else:
-        posterior = _posterior(model)
-        field = _of_field(posterior)
-        values = field.decode(new_cases(posterior, cases, draws, rng))
+    with doing("drawing cases …"):
+        if model.suffix.lower() == ".uai":
+            field = uai.read_model(model)
+            _refuse_many(field, cases)
+            values = bf.sample(field, np.empty(0), cases, rng)
+        else:
+            posterior = _posterior(model)
+            field = _of_field(posterior)
+            _refuse_many(field, cases, min(draws, cases))
+            values = field.decode(new_cases(posterior, cases, draws, rng))
     _put(pd.DataFrame(values, columns=field.names), out, as_json)
 
 
@@ -52,7 +62,7 @@ def predict(
     posterior: Saved,
     data: Annotated[Path, typer.Argument(help="A table of cases; for a CRF, sentences in CoNLL columns.")],
     column: Annotated[str | None, typer.Option(help="Which column, given the others; needed for tables.")] = None,
-    window: Annotated[int, typer.Option(min=0, help="CRFs: as in fit.")] = 1,
+    window: Annotated[int | None, typer.Option(min=0, max=100, help="CRFs: as in fit, by default.")] = None,
     labelled: Annotated[bool, typer.Option(help="CRFs: whether the last column is a label, to be compared.")] = True,
     draws: Draws = 100,
     seed: Seed = 0,
@@ -63,13 +73,16 @@ def predict(
 
     Example: bayesfield predict votes-fit votes.csv --column crime --out crime.csv
 
-    Example: bayesfield predict tagger test.conll --window 2 --out labels.csv
+    Example: bayesfield predict tagger test.conll --out labels.csv
     """
-    found = _posterior(posterior)
-    if isinstance(found.field, bf.CRF):
-        table = _labels(found, data, window, labelled, draws, seed)
-    else:
-        table = _column(found, data, column, draws, seed)
+    refuse_table(out)
+    with doing("predicting …"):
+        found = _posterior(posterior)
+        _refuse_many(found.field, 0, draws)
+        if isinstance(found.field, bf.CRF):
+            table = _labels(found, data, window, labelled, draws, seed)
+        else:
+            table = _column(found, data, column, draws, seed)
     _put(table, out, as_json)
 
 
@@ -87,17 +100,23 @@ def impute(
 
     Example: bayesfield impute votes-fit votes.csv --out filled.csv --cells holes.csv
     """
-    found = _posterior(posterior)
-    field, table = _of_field(found), read_frame(data)
-    seen = _columns(field, table, data)
-    given = found.impute(table[seen], draws, 0, seed)
-    columns = [field.names.index(name) for name in seen]
-    filled = table.copy()
-    filled[seen] = pd.DataFrame(given.filled[:, columns], columns=seen, index=table.index)
+    refuse_table(out)
+    refuse_table(cells)
+    if out is not None and out == cells:
+        raise InvalidInput(f"--out and --cells are two tables; both are {out}")
+    with doing("imputing …"):
+        found = _posterior(posterior)
+        field, table = _of_field(found), read_frame(data)
+        _refuse_many(field, 0, draws)
+        seen = _columns(field, table, data)
+        given = found.impute(table[seen], draws, 0, seed)
+        columns = [field.names.index(name) for name in seen]
+        filled = table.copy()
+        filled[seen] = pd.DataFrame(given.filled[:, columns], columns=seen, index=table.index)
+    _put(filled, out, as_json)
     if cells is not None:
         write_frame(cells, given.table())
         note(f"wrote {cells}")
-    _put(filled, out, as_json)
 
 
 @app.command()
@@ -112,9 +131,12 @@ def check(
 
     Example: bayesfield check votes-fit votes.csv
     """
-    with notes.status("sampling at the mode …"):
+    with doing("reading …") as say:
         found = _with_data(_posterior(posterior), data)
+        _refuse_many(found.field, 0, draws)
+        say("sampling at the mode …")
         fidelity = found.check(seed)
+        say("drawing replicated data …")
         replicated = bf.predictive_check(found, draws=draws, rng=seed)
     payload = {
         "passed": fidelity.passed,
@@ -138,14 +160,27 @@ def report(
 
     Example: bayesfield report votes-fit --data votes.csv --title "House votes" --out votes.html
     """
-    found = _posterior(posterior)
-    with notes.status("writing the report …"):
+    refuse_file(out)
+    with doing("writing the report …"):
+        found = _posterior(posterior)
         (found if data is None else _with_data(found, data)).report(out, title=title)
     note(f"wrote {out}")
 
 
 def _posterior(path: Path) -> bf.Posterior:
     return bf.load(path / "posterior.bf" if path.is_dir() else path)
+
+
+def _refuse_many(field: Any, cases: int, draws: int = 0) -> None:
+    """Refuse cases, or draws of the parameters, that would not fit in memory."""
+    variables = field.n_variables if isinstance(field, bf.RandomField) else 0
+    for count, size, unit, each, option in (
+        (cases, variables, "cases of {:,} variables", _CELL, "--cases; for more, give every run another --seed"),
+        (draws, field.n_parameters, "draws of {:,} parameters", _WEIGHT, "--draws"),
+    ):
+        numbers = float(min(count, 10**18)) * size
+        needed = Cost(numbers, each * numbers, f"{count:,} {unit.format(size)}")
+        memory.require(needed, "this", f"Take fewer {option}.")
 
 
 def _of_field(posterior: bf.Posterior) -> bf.RandomField:
@@ -184,10 +219,12 @@ def _column(posterior: bf.Posterior, data: Path, column: str | None, draws: int,
     return pd.DataFrame({"predicted": [states[k] for k in best], **named})
 
 
-def _labels(posterior: bf.Posterior, data: Path, window: int, labelled: bool, draws: int, seed: int) -> pd.DataFrame:
+def _labels(
+    posterior: bf.Posterior, data: Path, window: int | None, labelled: bool, draws: int, seed: int
+) -> pd.DataFrame:
     """A row for each word: sentence, position, its label if known, the prediction, and how likely that is."""
     crf: Any = posterior.field
-    X, y = read_conll(data, label=-1 if labelled else None, features=window or None)
+    X, y = labelled_sentences(data, window_of(crf.inputs, window), labelled)
     known = {name: k for k, name in enumerate(crf.inputs)}
     found = bf.predict_sequences(crf, posterior, [inputs_of(s, known) for s in X], draws=draws, rng=seed)
     places = [(k, t) for k, sentence in enumerate(X) for t in range(len(sentence))]
@@ -202,8 +239,11 @@ def _labels(posterior: bf.Posterior, data: Path, window: int, labelled: bool, dr
 
 
 def _put(table: pd.DataFrame, out: Path | None, as_json: bool) -> None:
+    with doing("writing …"):
+        if out is not None:
+            write_frame(out, table)
+        text = table.to_csv(index=False) if out is None and not as_json else None
     if out is not None:
-        write_frame(out, table)
         note(f"wrote {len(table)} rows to {out}")
     if out is None or as_json:
-        show(table, table.to_csv(index=False), as_json)
+        show(table, text, as_json)

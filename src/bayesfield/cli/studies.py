@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from bayesfield import parallel
-from bayesfield.cli.app import Json, app, note, progress, show, text_table
+from bayesfield.cli.app import Json, app, note, show, text_table
 from bayesfield.cli.options import FigureName, ScaleName
+from bayesfield.cli.waiting import progress
 
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; by default one for each core.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of data, chains and draws.")]
@@ -39,10 +40,10 @@ def reproduce(
 
     Example: bayesfield reproduce fig2 --scale quick --out fig2
     """
-    from bayesfield import experiments  # matplotlib takes a second to import
-
     workers = parallel.cores() if jobs is None else jobs
     with progress(f"{figure.value}, {scale.value}", _kept(out)) as tell:
+        from bayesfield import experiments  # matplotlib takes a second to import
+
         table = experiments.reproduce(figure.value, out, scale.value, workers, seed, data, watch=tell, client=scheduler)
     show(table, text_table(experiments.experiment(figure.value, data).shown(table)), as_json)
     note(f"wrote {figure.value}.png, .svg, .csv and manifest.json to {out}")
@@ -68,11 +69,11 @@ def calibrate(
 
     Example: bayesfield calibrate --problem grid-kikuchi --simulations 50 --out calibration
     """
-    from bayesfield import experiments
-    from bayesfield.experiments.calibration import Calibration
-
     workers = parallel.cores() if jobs is None else jobs
     with progress("calibration", _kept(out)) as tell:
+        from bayesfield import experiments
+        from bayesfield.experiments.calibration import Calibration
+
         table = experiments.calibrate(out, simulations, problem or (), workers, seed, watch=tell, client=scheduler)
     shown = Calibration().shown(table)
     show(shown.reset_index(names="problem"), text_table(shown), as_json)
@@ -87,9 +88,9 @@ def bench(as_json: Json = False) -> None:
 
     Example: bayesfield bench --json > speeds.json
     """
-    from bayesfield.experiments.speeds import in_words, speeds
-
     with progress("measuring") as tell:
+        from bayesfield.experiments.speeds import in_words, speeds
+
         table = speeds(tell)
     show(table, text_table(in_words(table), index=False), as_json)
 

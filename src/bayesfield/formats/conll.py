@@ -38,11 +38,16 @@ def read_conll(
     after too ("-1:word", …, with BOS and EOS at the ends), or a function of a sentence and a position that gives the
     word's attributes. comment: what a comment begins with; None where there are none.
     """
-    text = read_text(path).removeprefix("\ufeff")
+    text = read_text(path)
     needed = Cost(len(text), float(_SWOLLEN * len(text)), f"{len(text):,} characters as cells")
     memory.require(needed, f"reading {path}", "Split the file.")
     table = _table(str(path), list(_sentences(str(path), text, separator, comment)), columns)
     answer = None if label is None else _place(label, table.columns, str(path))
+    if answer is not None and len(table.columns) == 1:
+        raise InvalidInput(
+            f"{path} has one column: were it the labels, words would have no attributes. Give label=None where it "
+            "holds the words alone, or a file with the words in front of their labels"
+        )
     X: list[list[Any]] = []
     y: list[list[str]] = []
     for sentence in table.sentences:
@@ -92,7 +97,7 @@ def _sentences(path: str, text: str, separator: str | None, comment: str | None)
     open_sentence: list[_Line] = []
     width = 0
     for number, line in enumerate(text.split("\n"), 1):
-        if comment and not open_sentence and line.startswith(comment) and not _words(line, width, separator):
+        if comment and not open_sentence and line.startswith(comment) and not _words(line, comment, width, separator):
             continue
         if not line.strip(" \t\r") or line.startswith("-DOCSTART-"):
             if open_sentence:
@@ -113,9 +118,15 @@ def _sentences(path: str, text: str, separator: str | None, comment: str | None)
         yield open_sentence
 
 
-def _words(line: str, width: int, separator: str | None) -> bool:
-    """Whether a line that begins like a comment has columns: tabs, as many as the words before it, if there are any."""
-    return separator in (None, "\t") and "\t" in line and width in (0, line.count("\t") + 1)
+def _words(line: str, comment: str, width: int, separator: str | None) -> bool:
+    """Whether a line that begins like a comment has columns: as many as the words before it, if there are any.
+
+    Where blanks set columns apart the mark must stand alone, as ``# NN O`` among words of three columns.
+    """
+    if separator in (None, "\t"):
+        return "\t" in line and width in (0, line.count("\t") + 1)
+    cells = _cut(line.rstrip("\r"), separator)
+    return cells[0] == comment and len(cells) == width
 
 
 def _cut(line: str, separator: str) -> list[str]:

@@ -1,11 +1,11 @@
 """Aligned sequences in FASTA files (A2M and A3M too, packed by gzip or not), and how much each should count."""
 
 import math
+import re
 import string
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,16 @@ from numpy.typing import NDArray
 from bayesfield import memory, parallel
 from bayesfield.files import read_bytes
 from bayesfield.kernels.identity import count_alike
-from bayesfield.types import Cost, FloatArray, InvalidInput
+from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput
 
 PROTEIN = "ACDEFGHIKLMNPQRSTVWY-"
 _GAP = "-"
 _DROPPED, _UNKNOWN, _STRANGE = -1, -2, -3  # in place of a letter's code
 _MOST_LETTERS = 127  # that one byte can number
 _BLANKS = " \t\r\n\v\f"
+_NAME = 150  # bytes in memory for a name and its place
+_STRAY = re.compile(rb"^(?![#;])[^\S\n]*\S", re.MULTILINE)  # text above the first name that is no comment
+_NONE = "{} holds no sequences: a FASTA file has lines '>name', each with a sequence after it"
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,43 +82,81 @@ def read_fasta(
             raise InvalidInput(f"{name} is {known[0]!r} or {known[1]!r}; got {value!r}")
     codes = _codes(alphabet, insertions == "keep", unknown == "gap")
     text = read_bytes(path, max_bytes)
-    memory.require(Cost(len(text), 3.0 * len(text), "room for the text and the codes"), str(path), "Split the file.")
-    names: list[str] = []
-    rows: list[NDArray[np.int8]] = []
-    for found in _sequences(text, str(path)):
-        row = _row(found, codes, str(path))
-        if rows and len(row) != len(rows[0]):
-            raise InvalidInput(
-                f"{path}, line {found.line}: sequence {found.name!r} has {len(row)} columns and the first one "
-                f"{len(rows[0])}; align the sequences first, with insertions in lower case or with gaps for them"
-            )
-        names.append(found.name)
-        rows.append(row)
-    if not rows or not len(rows[0]):
-        raise InvalidInput(f"{path} holds no sequences: a FASTA file has lines '>name', each with a sequence after it")
-    return Alignment(tuple(names), np.stack(rows), alphabet)
+    if b"\r" in text:
+        text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    found = _sequences(text, str(path))
+    rows = _rows(found, codes)
+    return Alignment(found.names(), rows, alphabet)
 
 
-class _Sequence(NamedTuple):
-    name: str
-    line: int  # of its name
+class _Sequences(NamedTuple):
+    """A file, and where the lines with names begin and end in it."""
+
+    path: str
     text: bytes
+    begins: IntArray
+    ends: IntArray
+
+    def names(self, some: slice = slice(None)) -> tuple[str, ...]:
+        spans = zip(self.begins[some].tolist(), self.ends[some].tolist(), strict=True)
+        return tuple(self.text[begin + 1 : end].strip().decode("utf-8", "replace") for begin, end in spans)
+
+    def where(self, k: int) -> str:
+        """For errors."""
+        line = self.text.count(b"\n", 0, int(self.begins[k])) + 1
+        return f"{self.path}, line {line}: sequence {self.names(slice(k, k + 1))[0]!r}"
 
 
-def _sequences(text: bytes, path: str) -> Iterator[_Sequence]:
-    name, begun = None, 0
-    parts: list[bytes] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.startswith(b">"):
-            if name is not None:
-                yield _Sequence(name, begun, b"".join(parts))
-            name, begun, parts = line[1:].strip().decode("utf-8", "replace"), number, []
-        elif name is not None:
-            parts.append(line)
-        elif line.strip() and not line.startswith((b"#", b";")):
-            raise InvalidInput(f"{path}, line {number}: a FASTA file begins with '>name'; found {line[:20]!r}")
-    if name is not None:
-        yield _Sequence(name, begun, b"".join(parts))
+def _sequences(text: bytes, path: str) -> _Sequences:
+    """All at once: line by line, 100 MiB of line ends took 76 s, and ten million short sequences over 100 s."""
+    letters = np.frombuffer(text, dtype=np.uint8)
+    marks = letters == ord(">")
+    marks[1:] &= letters[:-1] == ord("\n")
+    count, lines = int(np.count_nonzero(marks)), text.count(b"\n")
+    numbers = 5.0 * len(text) + 8.0 * lines + _NAME * count
+    needed = Cost(len(text), numbers, f"room for the text, its codes, {lines:,} lines and {count:,} names")
+    memory.require(needed, path, "Split the file.")
+    begins = np.flatnonzero(marks)
+    above = text[: begins[0]] if count else text
+    stray = _STRAY.search(above) if above.strip() else None
+    if stray is not None:
+        line = above.count(b"\n", 0, stray.start()) + 1
+        begun = above[stray.start() : stray.start() + 20].split(b"\n")[0]
+        raise InvalidInput(f"{path}, line {line}: a FASTA file begins with '>name'; found {begun!r}")
+    if not count:
+        raise InvalidInput(_NONE.format(path))
+    breaks = np.append(np.flatnonzero(letters == ord("\n")), len(text))
+    return _Sequences(path, text, begins, breaks[np.searchsorted(breaks, begins)])
+
+
+def _rows(found: _Sequences, codes: NDArray[np.int8]) -> NDArray[np.int8]:
+    """(N, L) the codes of sequences, which must be of one length."""
+    read = codes[np.frombuffer(found.text, dtype=np.uint8)]
+    edges = np.zeros(len(read) + 1, dtype=np.int8)  # 1 where a name begins, -1 where it ends
+    edges[found.begins], edges[found.ends] = 1, -1
+    read[np.cumsum(edges, dtype=np.int8)[:-1] > 0] = _DROPPED
+    read[: found.begins[0]] = _DROPPED
+    if read.min() < _DROPPED:
+        _refuse_letter(found, int(np.argmax(read < _DROPPED)))
+    kept = read >= 0
+    lengths = np.add.reduceat(kept, found.begins, dtype=np.int64)
+    if (lengths != lengths[0]).any():
+        k = int(np.argmax(lengths != lengths[0]))
+        raise InvalidInput(
+            f"{found.where(k)} has {lengths[k]} columns and the first one {lengths[0]}; align the sequences first, "
+            "with insertions in lower case or with gaps for them"
+        )
+    if not lengths[0]:
+        raise InvalidInput(_NONE.format(found.path))
+    result: NDArray[np.int8] = read[kept].reshape(len(lengths), -1)
+    return result
+
+
+def _refuse_letter(found: _Sequences, place: int) -> NoReturn:
+    k = int(np.searchsorted(found.begins, place)) - 1
+    letter = chr(found.text[place])
+    why = "is not of the alphabet" if letter.isascii() and letter.isalpha() else "is no letter"
+    raise InvalidInput(f"{found.where(k)} holds {letter!r}, which {why}; name it in alphabet=")
 
 
 def _codes(alphabet: str, keep: bool, gaps: bool) -> NDArray[np.int8]:
@@ -135,16 +176,4 @@ def _codes(alphabet: str, keep: bool, gaps: bool) -> NDArray[np.int8]:
         result[ord(blank)] = _DROPPED
     for letter, k in number.items():
         result[ord(letter)] = k
-    return result
-
-
-def _row(found: _Sequence, codes: NDArray[np.int8], path: str) -> NDArray[np.int8]:
-    row = codes[np.frombuffer(found.text, dtype=np.uint8)]
-    if row.size and row.min() < _DROPPED:
-        letter = chr(found.text[int(np.argmax(row < _DROPPED))])
-        why = "is not of the alphabet" if letter.isascii() and letter.isalpha() else "is no letter"
-        raise InvalidInput(
-            f"{path}, line {found.line}: sequence {found.name!r} holds {letter!r}, which {why}; name it in alphabet="
-        )
-    result: NDArray[np.int8] = row[row >= 0]
     return result

@@ -27,6 +27,10 @@ def read_model(path: str | Path) -> RandomField:
         variables = [Variable(str(name), list(states)) for name, states in content["variables"].items()]
         factors = [Factor.from_potential(tuple(f["variables"]), f["table"]) for f in content["factors"]]
         return RandomField(variables, factors)
+    except InvalidInput as error:
+        raise InvalidInput(f"{path} is no model in JSON: {error}") from None
+    except OverflowError:
+        raise InvalidInput(f"{path} is no model in JSON: a table holds a number beyond 1e308") from None
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InvalidInput(f"{path} is no model in JSON: {type(error).__name__}, {error}") from None
 

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from bayesfield import memory
-from bayesfield.files import write_bytes
+from bayesfield.files import npy_array, unpacked, write_bytes
 from bayesfield.formats.packed import Packer, unpack
-from bayesfield.graph import compiled
+from bayesfield.graph import Graph, compiled
 from bayesfield.inference import Bethe, Kikuchi
 from bayesfield.learning.block_precision import BlockPrecision
 from bayesfield.learning.objective import observed_objective
@@ -36,7 +36,11 @@ from bayesfield.types import BayesfieldError, FloatArray, InvalidInput
 FORMAT, VERSION = "bayesfield posterior", 1
 _HEADER = "header.json"
 _ENTRIES = 100_000  # of an archive, at most
-_SWEEPS = 100_000  # of an engine, at most
+_PREFACE = 1024  # bytes of an array before its numbers, at most
+_SWEEPS = 100_000  # of an engine, at most; and so many that all their messages are
+_UPDATES = 3e8  # at most, some seconds of work
+_DIRECT = 10  # times as much work is a sweep of the direct minimisation
+_PATIENCE = 2000  # sweeps that any file may ask for
 _LOOP = 12  # variables of a loop, at most
 _OBJECTS = 30  # bytes in memory for a byte of JSON, at most
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # of all entries, so that equal posteriors have equal files
@@ -105,9 +109,11 @@ def _posterior(archive: zipfile.ZipFile) -> Posterior:
     if _HEADER not in archive.namelist():
         raise InvalidInput("it is no saved posterior: it has no header.json")
     needed = 2 * sum(sizes) + _OBJECTS * archive.getinfo(_HEADER).file_size
-    if len(sizes) > _ENTRIES or needed > memory.usable_bytes():
+    if len(sizes) > _ENTRIES:
+        raise InvalidInput(f"it was changed: it has {len(sizes):,} entries, and up to {_ENTRIES:,} are read")
+    if needed > memory.usable_bytes():
         raise InvalidInput(f"it would take {needed / 2**30:.3g} GiB, more than may be used here")
-    header = json.loads(archive.read(_HEADER))
+    header = json.loads(unpacked(archive, _HEADER))
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise InvalidInput("it is no saved posterior")
     if header.get("version") not in range(1, VERSION + 1):
@@ -119,26 +125,23 @@ def _posterior(archive: zipfile.ZipFile) -> Posterior:
 
 
 def _array(archive: zipfile.ZipFile, number: int, told: dict[str, Any]) -> Any:
-    data = archive.read(f"arrays/{number}.npy")
+    name = f"arrays/{number}.npy"
+    _refuse_size(archive.getinfo(name).file_size, number, told)
+    data = unpacked(archive, name)
     if hashlib.sha256(data).hexdigest() != told["sha256"]:
         raise InvalidInput(f"it was changed: the checksum of array {number} does not fit")
-    shape, dtype, begin = _npy_header(data)
-    if dtype.str != told["type"] or list(shape) != told["shape"] or dtype.kind not in "biuf":
+    found = npy_array(data)
+    if found.dtype.str != told["type"] or list(found.shape) != told["shape"]:
         raise InvalidInput(f"it was changed: array {number} is not what the header says")
-    if len(data) - begin != math.prod(shape) * dtype.itemsize:
-        raise InvalidInput(f"it was changed: array {number} says that it is of another size")
-    return np.frombuffer(data, dtype, offset=begin).reshape(shape).copy()
+    return found
 
 
-def _npy_header(data: bytes) -> tuple[tuple[int, ...], Any, int]:
-    """Shape, type and where the numbers begin. NumPy's own reader would first make room for what the header claims."""
-    stream = io.BytesIO(data)
-    if np.lib.format.read_magic(stream) != (1, 0):
-        raise InvalidInput("it was changed: it has an array of another kind")
-    shape, by_columns, dtype = np.lib.format.read_array_header_1_0(stream)
-    if by_columns or any(length < 0 for length in shape):
-        raise InvalidInput("it was changed: it has an array of another kind")
-    return shape, dtype, stream.tell()
+def _refuse_size(size: int, number: int, told: dict[str, Any]) -> None:
+    """Before it is unpacked: a thousandth of its size may be all that is stored of it."""
+    dtype = np.dtype(str(told["type"]))
+    numbers = dtype.itemsize * math.prod(int(length) for length in told["shape"])
+    if dtype.kind not in "biuf" or not 0 < size - numbers <= _PREFACE:
+        raise InvalidInput(f"it was changed: array {number} is not what the header says")
 
 
 def _made(content: dict[str, Any]) -> Posterior:
@@ -198,22 +201,29 @@ def _made_again(parts: dict[str, Any], field: RandomField) -> Precision:
     F, known = field.n_parameters, compiled(field)
     ridge, at = _numbers(parts["ridge"], (F,), "prior"), _numbers(parts["at"], (F,), "mode")
     weight = float(_numbers(np.array(parts["weight"], dtype=np.float64), (), "weight"))
-    engine = _bounded(parts["engine"])
+    engine = _bounded(parts["engine"], known.graph)
     memory.require(engine.preview(known.graph), "its precision", "Read it where there is more.")
     codes = np.empty((0, field.n_variables), dtype=np.int64)
     empty = observed_objective(known, codes, ridge, np.zeros_like(ridge), engine)
     objective = replace(empty, weight=weight, form="sparse")
-    return objective.posterior_precision(objective.at(at))
+    point = objective.at(at)
+    if engine != parts["engine"] and not point.marginals.status.converged:
+        raise InvalidInput(
+            f"its precision is not made again within {engine.max_sweeps:,} sweeps and {engine.max_direct:,} of direct "
+            'minimisation; where it was fitted, keep draws (posterior.sample) instead, or fit with form="dense"'
+        )
+    return objective.posterior_precision(point)
 
 
-def _bounded(engine: Any) -> Bethe | Kikuchi:
+def _bounded(engine: Any, graph: Graph) -> Bethe | Kikuchi:
     """The engine, with a budget that ends in reasonable time whatever a file asks for."""
     if not isinstance(engine, Bethe | Kikuchi):
         raise InvalidInput(f"its precision was found by {str(engine)[:80]}, which does not make it again")
     if isinstance(engine, Kikuchi) and engine.max_length > _LOOP:
         raise InvalidInput(f"it asks for loops of {engine.max_length} variables")
-    sweeps, direct = min(engine.max_sweeps, _SWEEPS), min(engine.max_direct, _SWEEPS)
-    return replace(engine, max_sweeps=sweeps, max_direct=direct)
+    entries = max(engine.preview(graph).entries, float(graph.arrays.message_ptr[-1]), 1.0)
+    most, direct = (min(max(int(_UPDATES / (cost * entries)), _PATIENCE), _SWEEPS) for cost in (1, _DIRECT))
+    return replace(engine, max_sweeps=min(engine.max_sweeps, most), max_direct=min(engine.max_direct, direct))
 
 
 def _numbers(found: Any, shape: tuple[int, ...], what: str) -> FloatArray:

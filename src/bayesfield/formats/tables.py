@@ -1,9 +1,12 @@
 """The field that a table of cases asks for, and the folder that a fit is written to."""
 
+import csv
+import io
 import itertools
 import json
 import platform
 import re
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,23 +15,31 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayesfield.files import read_text, write_npz, write_text
+from bayesfield import memory
+from bayesfield.files import read_text, separator_of, write_npz, write_text
 from bayesfield.formats.frames import read_frame
 from bayesfield.model import RandomField, grid_edges, pairwise
 from bayesfield.posterior import Posterior
 from bayesfield.response.base import fits_dense
-from bayesfield.types import InvalidInput
+from bayesfield.types import Cost, InvalidInput
 
 _COVARIANCE = 5000  # parameters up to which a fit's folder has their covariance
+_PAIR = 300  # bytes in memory for a pair of columns, and the factor that is made of it
+_LARGEST = 2**53  # whole numbers below it have a double of their own, and are told apart
+_HEADERS = {
+    *(("from", "to"), ("source", "target"), ("first", "second"), ("node1", "node2"), ("i", "j"), ("u", "v")),
+    *(("var1", "var2"), ("item1", "item2"), ("parent", "child"), ("start", "end")),
+}
 
 
 def read_cases(path: str | Path, drop: Sequence[str] = ()) -> pd.DataFrame:
     """A table without some of its columns (formats.frames)."""
     cases = read_frame(path)
-    absent = [name for name in drop if name not in cases.columns]
+    names = [str(c) for c in cases.columns]
+    absent = [name for name in drop if name not in names]
     if absent:
-        raise InvalidInput(f"{path} has no column {absent[0]!r} to drop; it has {list(cases.columns)}")
-    return cases.drop(columns=list(drop))
+        raise InvalidInput(f"{path} has no column {absent[0]!r} to drop; it has {names}")
+    return cases.loc[:, [name not in drop for name in names]]
 
 
 def ising_field(cases: pd.DataFrame, graph: str) -> RandomField:
@@ -48,11 +59,7 @@ def ising_field(cases: pd.DataFrame, graph: str) -> RandomField:
 
 def write_posterior(folder: str | Path, posterior: Posterior) -> list[str]:
     """posterior.csv, posterior.npz, posterior.bf (bf.load) and fit.json. Returns what had to be left out, and why."""
-    target = Path(folder)
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidInput(f"cannot write to {folder}: {error.strerror}") from None
+    target = open_folder(folder)
     write_text(target / "posterior.csv", posterior.summary().to_csv())
     write_text(target / "fit.json", json.dumps(fit_summary(posterior), indent=2) + "\n")
     left_out = []
@@ -66,26 +73,53 @@ def write_posterior(folder: str | Path, posterior: Posterior) -> list[str]:
         posterior.save(target / "posterior.bf")
     except InvalidInput as error:
         left_out.append(f"no posterior.bf: {error}")
+        _remove(target / "posterior.bf")
     return left_out
 
 
-def _states(cases: pd.DataFrame) -> tuple[Any, ...]:
-    values = pd.unique(cases.to_numpy().ravel())
-    present = [v for v in values if not pd.isna(v)]
-    if not present:
-        raise InvalidInput("the table holds no values")
+def open_folder(folder: str | Path) -> Path:
+    """A folder that can be written to, made if there is none; asked for before a long fit, not after it."""
     try:
-        return tuple(sorted(present))
-    except TypeError:
-        raise InvalidInput(f"the columns mix kinds of values: {present[:6]}; drop the odd column or recode") from None
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return Path(folder)
+    except (FileExistsError, NotADirectoryError):
+        raise InvalidInput(f"cannot write to {folder}: it should be a folder, and a file is in its place") from None
+    except OSError as error:
+        raise InvalidInput(f"cannot write to {folder}: {error.strerror}") from None
+
+
+def _remove(old: Path) -> None:
+    try:
+        old.unlink(missing_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"cannot remove {old}, which is of an earlier fit: {error.strerror}") from None
+
+
+def _states(cases: pd.DataFrame) -> tuple[Any, ...]:
+    present: list[Any] = []
+    try:
+        present = [v for v in pd.unique(cases.to_numpy().ravel()) if not pd.isna(v)]
+        states = tuple(sorted(present))
+    except (TypeError, ValueError, OverflowError):
+        some = f": {str(present[:6])[:200]}" if present else ", or hold lists"
+        raise InvalidInput(f"the columns mix kinds of values{some}; drop the odd column or recode") from None
+    if not states:
+        raise InvalidInput("the table holds no values")
+    if any(isinstance(v, int | float | np.number) and abs(float(v)) >= _LARGEST for v in states):
+        raise InvalidInput(f"the columns hold numbers beyond ±2^53, which are not told apart: {states[-1]}; recode")
+    return states
 
 
 def edges_named(graph: str, names: list[str]) -> list[tuple[int, int]]:
     """Pairs of column numbers: "complete", "grid:ROWSxCOLUMNS", or a file of them."""
     n = len(names)
     if graph == "complete":
+        pairs = n * (n - 1) // 2
+        needed = Cost(pairs, float(_PAIR * pairs), f"{pairs:,} pairs of {n:,} columns")
+        memory.require(needed, "the complete graph", "Give a file of edges, or leave columns out (--drop).")
         return list(itertools.combinations(range(n), 2))
-    shape = re.fullmatch(r"grid:(\d+)x(\d+)", graph)
+    shape = re.fullmatch(r"grid:(\d{1,9})x(\d{1,9})", graph)
     if shape:
         rows, columns = int(shape[1]), int(shape[2])
         if rows * columns != n:
@@ -97,21 +131,32 @@ def edges_named(graph: str, names: list[str]) -> list[tuple[int, int]]:
 
 
 def _edges_of_file(path: str, names: list[str]) -> list[tuple[int, int]]:
-    """Pairs of column names or numbers (from 0), with or without a header."""
-    number = {name: i for i, name in enumerate(names)} | {str(i): i for i in range(len(names)) if str(i) not in names}
-    lines = [line.strip() for line in read_text(path).splitlines() if line.strip()]
-    edges = []
-    for k, line in enumerate(lines):
-        ends = [part.strip().strip('"') for part in line.split(",")]
-        known = len(ends) >= 2 and ends[0] in number and ends[1] in number
-        header = k == 0 and not any(end in number for end in ends)
-        if not known and not header:
-            raise InvalidInput(
-                f"{path}, line {k + 1}: an edge is two columns of the data, by name or number; got {line!r}"
-            )
-        if known:
+    """Pairs of column names, or of numbers (from 0) where no name is one, with or without a header."""
+    number = {name: i for i, name in enumerate(names)}
+    if not any(re.fullmatch(r"-?[0-9]+", name) for name in names):
+        number |= {str(i): i for i in range(len(names))}
+    edges: list[tuple[int, int]] = []
+    for k, (line, ends) in enumerate(_rows(path)):
+        if len(ends) >= 2 and ends[0] in number and ends[1] in number:
             edges.append((number[ends[0]], number[ends[1]]))
+        elif k or tuple(end.lower() for end in ends[:2]) not in _HEADERS:
+            raise InvalidInput(
+                f"{path}, line {line}: an edge is two columns of the data, by name or number (where no column's name "
+                f"is one), set apart by a comma; got {', '.join(ends)[:80]!r}"
+            )
     return edges
+
+
+def _rows(path: str) -> list[tuple[int, list[str]]]:
+    """The rows that are not blank, with the numbers of their lines."""
+    text = read_text(path)
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator_of(first), skipinitialspace=True)
+    try:
+        rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
+    except csv.Error as error:
+        raise InvalidInput(f"{path}, line {reader.line_num}: {error}; a quote may have been left open") from None
+    return [(line, row) for line, row in rows if any(row)]
 
 
 def fit_summary(posterior: Posterior) -> dict[str, Any]:

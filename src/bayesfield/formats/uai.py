@@ -20,6 +20,7 @@ from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput
 
 _SWOLLEN = 25  # bytes in memory for a character, at most
 _DIGITS = 18  # of a whole number, at most
+_SPARE = 1_000_000  # states of variables in no function, at most
 _WIDEST = 60  # variables of a function, at most: NumPy's arrays have 64 axes
 
 
@@ -31,8 +32,12 @@ def read_model(path: str | Path) -> RandomField:
         raise InvalidInput(f"{path} is no UAI model: it must begin with MARKOV or BAYES, and begins with {kind[:20]!r}")
     n = words.count("the number of variables")
     cardinality = [words.count(f"the cardinality of variable {i}", least=1) for i in range(words.room(n, "variables"))]
-    states = Cost(sum(cardinality), 64.0 * sum(cardinality), f"{sum(cardinality):,} states of variables")
-    memory.require(states, f"the model in {path}", "Look at its cardinalities.")
+    if sum(cardinality) > words.size + _SPARE:
+        raise InvalidInput(
+            f"{path}: its variables have {sum(cardinality):,} states, and the file {words.size:,} words. All tables "
+            "stand in the file in full, so that variables of functions have fewer states than it has words; look at "
+            "its cardinalities"
+        )
     m = words.count("the number of functions")
     scopes = [_scope(words, f, n) for f in range(words.room(m, "functions"))]
     names = [f"x{i}" for i in range(n)]
@@ -88,27 +93,54 @@ def mpe_text(states: IntArray) -> str:
 
 
 def read_pr(path: str | Path) -> float:
-    """log10 Z."""
+    """log10 Z; −inf where the evidence is impossible."""
     words = _result(path, "PR")
+    if words.left > 1:
+        _samples(words)
     value = words.number("log10 Z")
+    words.end("last number")
+    if not value < math.inf:
+        raise InvalidInput(f"{path}: log10 Z must be a finite number or -inf; found {value}")
     return value
 
 
 def read_mar(path: str | Path) -> list[FloatArray]:
     """Marginals of all variables."""
     words = _result(path, "MAR")
+    if words.left and not _one_marginal(words):
+        _samples(words)
     n = words.count("the number of variables")
-    return [
-        np.array([words.number("a probability") for _ in range(words.count("a number of states", least=1))])
-        for _ in range(words.room(n, "variables"))
+    found = [
+        words.numbers(words.count("a number of states", least=1), f"the marginal of variable {i}")
+        for i in range(words.room(n, "variables"))
     ]
+    words.end("last number")
+    for i, p in enumerate(found):
+        if not np.isfinite(p).all() or (p < 0).any():
+            raise InvalidInput(f"{path}: the marginal of variable {i} must hold finite numbers not below zero")
+    return found
 
 
 def read_mpe(path: str | Path) -> IntArray:
     """States of all variables."""
     words = _result(path, "MPE")
+    if words.left != 2:  # "1 s" is one variable in state s
+        _samples(words)
     n = words.count("the number of variables")
-    return np.array([words.count("a state") for _ in range(words.room(n, "variables"))], dtype=np.int64)
+    found = np.array([words.count("a state") for _ in range(words.room(n, "variables"))], dtype=np.int64)
+    words.end("last number")
+    return found
+
+
+def _samples(words: "_Words") -> None:
+    """Passes over the 1, a number of evidence samples, that older results have after the task."""
+    if words.peek() == "1":
+        words.text("the number of samples")
+
+
+def _one_marginal(words: "_Words") -> bool:
+    """Whether a 1 that follows is a number of variables: after it come a number of states, so many words, the end."""
+    return words.peek(1) == str(words.left - 2)
 
 
 def _scope(words: "_Words", f: int, n: int) -> list[int]:
@@ -159,6 +191,10 @@ class _Words:
         self._next = 0
 
     @property
+    def size(self) -> int:
+        return len(self._words)
+
+    @property
     def left(self) -> int:
         return len(self._words) - self._next
 
@@ -168,9 +204,13 @@ class _Words:
         self._next += 1
         return self._words[self._next - 1]
 
+    def peek(self, further: int = 0) -> str | None:
+        """A word that comes, if there is one, without passing over it."""
+        return self._words[self._next + further] if self.left > further else None
+
     def count(self, what: str, least: int = 0) -> int:
         word = self.text(what)
-        if not word.isdecimal() or len(word) > _DIGITS or int(word) < least:
+        if not (word.isascii() and word.isdecimal()) or len(word) > _DIGITS or int(word) < least:
             raise InvalidInput(f"{self.where}: {what} must be a whole number ≥ {least}; found {word[:20]!r}")
         return int(word)
 
@@ -183,6 +223,8 @@ class _Words:
         words = self._words[self._next : self._next + size]
         self._next += size
         try:
+            if any("_" in word or not word.isascii() for word in words):  # 1_0 is a number of Python's
+                raise ValueError
             return np.array(words, dtype=np.float64)
         except ValueError:
             raise InvalidInput(f"{self.where}: {what} must hold numbers only; found {' '.join(words)[:40]!r}") from None
@@ -193,6 +235,6 @@ class _Words:
             raise InvalidInput(f"{self.where} announces {size} {what} and has only {self.left} words left")
         return size
 
-    def end(self) -> None:
+    def end(self, last: str = "last table") -> None:
         if self.left:
-            raise InvalidInput(f"{self.where} goes on after its last table: {self.left} words too many")
+            raise InvalidInput(f"{self.where} goes on after its {last}: {self.left} words too many")

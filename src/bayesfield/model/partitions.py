@@ -1,6 +1,9 @@
 """Data in files that are read where they are needed, on a worker of a cluster, and never pass through one process."""
 
+import bz2
 import glob
+import gzip
+import lzma
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,26 +13,37 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from bayesfield.files import csv_options, read_parquet
 from bayesfield.model.conditional import CRF, Sequences, edge_rows, label_codes
 from bayesfield.types import BoolArray, IntArray, InvalidInput
+
+_PACKED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
 @dataclass(frozen=True)
 class _Files:
-    paths: str | Sequence[str]
+    paths: str | Path | Sequence[str | Path]
 
     def __post_init__(self) -> None:
-        given = sorted(glob.glob(self.paths)) if isinstance(self.paths, str) else [str(p) for p in self.paths]
+        if isinstance(self.paths, str | Path):
+            given = [str(self.paths)] if Path(self.paths).exists() else sorted(glob.glob(str(self.paths)))
+        else:
+            given = [str(p) for p in self.paths]
         if not given:
             raise InvalidInput(f"there is no file {self.paths!r}")
         object.__setattr__(self, "paths", tuple(given))
 
     def __len__(self) -> int:
-        return len(self.paths)
+        return len(self._all)
 
     def one(self, k: int) -> Self:
         """The k-th file alone."""
-        return replace(self, paths=(self.paths[k],))
+        return replace(self, paths=(self._all[k],))
+
+    @property
+    def _all(self) -> tuple[str, ...]:
+        assert isinstance(self.paths, tuple)
+        return self.paths
 
 
 @dataclass(frozen=True)
@@ -52,7 +66,7 @@ class SequenceFiles(_Files):
 
     def read(self, crf: CRF, k: int) -> Sequences:
         """The sequences of the k-th file."""
-        path = self.paths[k]
+        path = self._all[k]
         needed = [self.sequence, self.label, *([self.features] if self.features else crf.inputs)]
         table = _table(path, needed)
         begins = np.flatnonzero(table[self.sequence].ne(table[self.sequence].shift()).to_numpy())
@@ -72,12 +86,12 @@ class SequenceFiles(_Files):
 class CaseFiles(_Files):
     """Cases of a field in Parquet or CSV files, one row a case and one column a variable, by its name.
 
-    paths: the files, or a pattern such as "survey/*.parquet". Empty cells are missing.
+    paths: the files, or a pattern such as "survey/*.parquet". Missing are empty cells, NA, NaN, nan and <NA>.
     """
 
     def read(self, columns: Sequence[str], k: int) -> pd.DataFrame:
         """The cases of the k-th file."""
-        return _table(self.paths[k], columns)
+        return _table(self._all[k], columns)
 
     def all(self, columns: Sequence[str]) -> pd.DataFrame:
         """The cases of all files, in this process."""
@@ -107,16 +121,33 @@ def _allowed(data: Sequences, K: int) -> BoolArray:
 
 
 def _table(path: str, columns: Sequence[str]) -> pd.DataFrame:
+    if not Path(path).exists():
+        raise InvalidInput(f"there is no file {path!r} on this worker; files must be where all workers see them")
+    if Path(path).suffix.lower() in (".parquet", ".pq"):
+        return read_parquet(path, list(columns))[list(columns)]
+    if Path(path).is_dir():
+        raise InvalidInput(f"{path} is a folder; name the files in it, by a pattern such as {path.rstrip('/')}/*.csv")
     try:
-        if Path(path).suffix in (".parquet", ".pq"):
-            return pd.read_parquet(path, columns=list(columns))
-        return pd.read_csv(path, usecols=list(columns))[list(columns)]
-    except FileNotFoundError:
-        raise InvalidInput(
-            f"there is no file {path!r} on this worker; files must be where all workers see them"
-        ) from None
+        return _csv(path, columns)
+    except InvalidInput:
+        raise
+    except (OSError, EOFError, UnicodeDecodeError, lzma.LZMAError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text, or cut short"
+        raise InvalidInput(f"cannot read {path}: {reason}") from None
     except (KeyError, ValueError) as error:
         raise InvalidInput(f"{path}: needs the columns {list(columns)[:5]} …; {error}") from None
+
+
+def _csv(path: str, columns: Sequence[str]) -> pd.DataFrame:
+    """Some columns of a CSV or TSV file, which may be packed by gzip, bzip2 or xz."""
+    ending = Path(path).suffix.lower()
+    opened: Any = _PACKED.get(ending, open)
+    tabs = Path(path[: -len(ending)] if ending in _PACKED else path).suffix.lower() == ".tsv"
+    with opened(path, "rt", encoding="utf-8-sig", newline="") as lines:
+        options = csv_options(lines, path, tabs, some=True)
+        lines.seek(0)
+        found: pd.DataFrame = pd.read_csv(lines, usecols=list(columns), **options)
+    return found[list(columns)]
 
 
 def _numbers(table: pd.DataFrame, path: str) -> Any:

@@ -1,6 +1,7 @@
 """Draws of the parameters by chains, with what a user asks of them first: summary, convergence, thinning."""
 
 import json
+import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,13 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayesfield import diagnostics
-from bayesfield.files import write_npz
+from bayesfield import diagnostics, memory
+from bayesfield.files import npy_array, unpacked, write_npz
 from bayesfield.model import Parametrised
 from bayesfield.samplers.contract import Chain, Stats
-from bayesfield.types import FloatArray, InvalidInput
+from bayesfield.types import BayesfieldError, FloatArray, InvalidInput
 
 _FORMAT = 1
+_ENTRIES = 100_000  # of an archive, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,24 +100,70 @@ class Draws:
 
 
 def load_draws(path: str | Path, field: Parametrised) -> Draws:
-    """Draws that ``save`` wrote, of a field with the same parameters."""
+    """Draws that ``save`` wrote, of a field with the same parameters. What was cut or made otherwise is refused."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            stored = {name: file[name] for name in file.files}
-        header = json.loads(str(stored["header"]))
-        names, records = header["parameters"], header["chains"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        with zipfile.ZipFile(path) as archive:
+            return _draws(_stored(archive), field)
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from None
+    except BayesfieldError as error:
         raise InvalidInput(f"{path} holds no draws of bayesfield: {error}") from None
-    if header["format"] != _FORMAT or names != list(field.parameter_names):
-        raise InvalidInput(f"{path} holds draws of other parameters, or was written by another version")
-    chains = []
-    for k, r in enumerate(records):
-        generators = _generator(r["normals"]), _generator(r["uniforms"])
-        chains.append(Chain(stored[f"position:{k}"], *generators, r["scale"], stored.get(f"memory:{k}")))
+    except MemoryError:
+        raise InvalidInput(f"cannot read {path}: it would take more memory than there is") from None
+    except Exception as error:  # whatever is raised by what ``save`` did not write
+        raise InvalidInput(f"{path} holds no draws of bayesfield, or was changed ({type(error).__name__})") from None
+
+
+def _stored(archive: zipfile.ZipFile) -> dict[str, Any]:
+    """The arrays by name, looked at before they are unpacked."""
+    entries = archive.infolist()
+    if {entry.compress_type for entry in entries} - {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+        raise InvalidInput("it is packed in another way")
+    if len(entries) > _ENTRIES:
+        raise InvalidInput(f"it has {len(entries):,} entries, and up to {_ENTRIES:,} are read")
+    needed = 3 * sum(entry.file_size for entry in entries)
+    if needed > memory.usable_bytes():
+        raise InvalidInput(f"it would take {needed / 2**30:.3g} GiB, more than may be used here")
+    return {e.filename.removesuffix(".npy"): npy_array(unpacked(archive, e.filename)) for e in entries}
+
+
+def _draws(stored: dict[str, Any], field: Parametrised) -> Draws:
+    header = json.loads(str(stored["header"]))
+    if header["format"] != _FORMAT or header["parameters"] != list(field.parameter_names):
+        raise InvalidInput("they are of other parameters, or were written by another version")
+    F, values = len(field.parameter_names), stored["values"]
+    _check(values, (*values.shape[:2], F), "values")
     stats = {name.removeprefix("stat:"): a for name, a in stored.items() if name.startswith("stat:")}
-    return Draws(
-        field, stored["values"], stats, chains, header["sampler"], header["warmup"], header["thin"], header["seconds"]
-    )
+    for name, figures in stats.items():
+        if figures.shape != values.shape[:2] or figures.dtype.kind not in "biuf":
+            raise InvalidInput(f"its {name[:40]!r} needs a number for each draw")
+    own = {name: header[name] for name in ("sampler", "warmup", "thin", "seconds")}
+    if not isinstance(own["sampler"], str) or not all(_number(own[name]) for name in ("warmup", "thin", "seconds")):
+        raise InvalidInput("its header does not say how the draws were made")
+    if not isinstance(own["warmup"], int) or not isinstance(own["thin"], int) or own["thin"] < 1:
+        raise InvalidInput("its header does not count steps")
+    if not isinstance(header["chains"], list) or len(header["chains"]) != len(values):
+        raise InvalidInput("it needs a record for each chain")
+    chains = [_chain(record, k, stored, F) for k, record in enumerate(header["chains"])]
+    return Draws(field, values, stats, chains, **own)
+
+
+def _chain(record: dict[str, Any], k: int, stored: dict[str, Any], size: int) -> Chain:
+    position, own = stored[f"position:{k}"], stored.get(f"memory:{k}")
+    _check(position, (size,), "positions")
+    if not _number(record["scale"]) or (own is not None and own.dtype.kind not in "iuf"):
+        raise InvalidInput(f"it does not say where chain {k} stands")
+    return Chain(position, _generator(record["normals"]), _generator(record["uniforms"]), record["scale"], own)
+
+
+def _check(found: Any, shape: tuple[int, ...], what: str) -> None:
+    if found.dtype != np.float64 or found.shape != shape or not np.isfinite(found).all():
+        raise InvalidInput(f"its {what} are no finite numbers of shape {shape}")
+
+
+def _number(value: Any) -> bool:
+    """Whether it is a finite number not below zero."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
 
 
 def _chain_record(chain: Chain) -> dict[str, Any]:
