@@ -96,7 +96,7 @@ def warn_of_columns(columns: Columns) -> None:
         some = ", ".join(repr(name) for name in columns.constant[:_SHOWN])
         more = " …" if len(columns.constant) > _SHOWN else ""
         warnings.warn(
-            f"no two cases differ in {some}{more}: the data cannot tell its couplings, and the prior does; leave it out",
+            f"no two cases differ in {some}{more}: the data cannot tell its couplings, so the prior does; leave it out",
             FitWarning,
             stacklevel=4,
         )
