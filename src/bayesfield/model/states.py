@@ -131,8 +131,9 @@ def _positions(values: Any, states: tuple[Hashable, ...]) -> IntArray:
     if values.dtype.kind in _WHOLE and whole.dtype.kind in _WHOLE and np.abs(whole).max() < _SPAN:
         return _whole_positions(values, whole.astype(np.int64))
     flat = values.ravel()
-    if flat.dtype.kind in "biuf" and all(isinstance(s, Real) for s in states):
-        index = pd.Index(np.array(states, dtype=np.float64))
+    real = flat.dtype.kind in "biuf" and all(isinstance(s, Real) for s in states)
+    index = pd.Index(np.array(states, dtype=np.float64)) if real else pd.Index([])
+    if real and index.is_unique:  # whole numbers from 2⁵³ on share doubles
         flat = flat.astype(np.float64)
     else:
         index = pd.Index(list(states), dtype=object)
