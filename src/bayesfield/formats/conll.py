@@ -45,8 +45,8 @@ def read_conll(
     answer = None if label is None else _place(label, table.columns, str(path))
     if answer is not None and len(table.columns) == 1:
         raise InvalidInput(
-            f"{path} has one column: were it the labels, words would have no attributes. Give label=None (--no-labelled) "
-            "where it holds the words alone, or a file with the words in front of their labels"
+            f"{path} has one column: were it the labels, words would have no attributes. Give label=None "
+            "(--no-labelled) where it holds the words alone, or a file with the words in front of their labels"
         )
     X: list[list[Any]] = []
     y: list[list[str]] = []
