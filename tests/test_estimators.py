@@ -371,6 +371,61 @@ def test_machines_in_a_pipeline():
 def test_more_draws_where_they_cost_nothing():
     small, large = bf.IsingNetwork().fit(frame()), bf.IsingNetwork(engine="bethe", correction="none")
     assert small._draws() == 2000
-    assert small._draws(1_000_000) == 100
     assert bf.IsingNetwork(draws=7).fit(frame())._draws() == 7
-    assert large.fit(np.random.default_rng(0).integers(2, size=(50, 12)))._draws(50) >= 100
+    assert 100 <= large.fit(np.random.default_rng(0).integers(2, size=(400, 12)))._draws() < 2000
+
+
+def test_a_case_has_its_own_answer(monkeypatch):
+    """Whatever cases are beside it, and however many are worked at a time."""
+    X = (np.random.default_rng(0).random((400, 9)) < np.random.default_rng(1).random((400, 1))).astype(int)
+    network = bf.IsingNetwork(correction="none").fit(X)
+    together = network.score_samples(X)
+    np.testing.assert_allclose(network.score_samples(X[:1]), together[:1], atol=1e-12)
+    np.testing.assert_allclose(network.predict_proba(X[:1]), network.predict_proba(X)[:1], atol=1e-12)
+    monkeypatch.setattr("bayesfield.estimators.fields._HELD", 1000)
+    np.testing.assert_allclose(network.score_samples(X), together, atol=1e-12)
+
+
+def test_columns_called_by_numbers():
+    """Names win over places; what comes back has the same names, and another order is refused."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.integers(2, size=(60, 3)), columns=[2, 1, 0])
+    network = bf.IsingNetwork([(2, 1)], draws=10, correction="none").fit(table)
+    assert network.field_.edges == [(0, 1)]
+    np.testing.assert_array_equal(network.predict_proba(table, 2), network.predict_proba(table, "2"))
+    np.testing.assert_array_equal(network.predict_proba(table.drop(columns=2), 2), network.predict_proba(table, 2))
+    assert list(network.sample(2).columns) == [2, 1, 0]
+    with pytest.raises(bf.InvalidInput, match="in order"):
+        network.score_samples(table[[0, 1, 2]])
+    with pytest.raises(bf.InvalidInput, match="by name or number"):
+        bf.IsingNetwork([(0.7, 1.9)]).fit(table)
+    path = nx.path_graph([10, 20, 30])
+    joined = bf.IsingNetwork(path, correction="none").fit(table.set_axis([10, 20, 30], axis=1))
+    assert joined.field_.edges == [(0, 1), (1, 2)]
+    cut = bf.IsingNetwork(binarize={0: 0.0}, correction="none").fit(table)
+    np.testing.assert_allclose(cut.posterior_.mean, bf.IsingNetwork(correction="none").fit(table).posterior_.mean)
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_other_shapes_of_the_same_question():
+    network, table = bf.IsingNetwork(draws=10, correction="none").fit(frame()), frame(9)
+    coded = words([0, 1])
+    as_list = bf.IsingNetwork(draws=10, correction="none").fit(coded).predict(coded.to_numpy().tolist())
+    assert list(as_list.columns) == ["a", "b"]
+    np.testing.assert_array_equal(network.predict_proba(table.drop(columns="mood"), 0), network.predict_proba(table, 0))
+    lattice = bf.LatticeField(correction="none").fit(np.arange(54).reshape(9, 2, 3) % 2)
+    with pytest.raises(bf.InvalidInput, match=r"images of \(2, 3\), and these have \(3, 2\)"):
+        lattice.score_samples(np.zeros((1, 3, 2), dtype=int))
+    assert bf.LatticeField((1, 3)).field_for(np.arange(6).reshape(2, 3) % 2).n_variables == 3
+    nullable = pd.DataFrame({"a": pd.array([0, 2, None, 1] * 5, dtype="Int64"), "b": [0, 1, 2, 0] * 5})
+    assert bf.IsingNetwork(binarize=1, correction="none").fit(nullable).states_["a"] == (0, 1)
+    assert bf.IsingNetwork(prior=np.float32(2.0), correction="none").fit(frame()).field_.n_parameters == 6
+    with pytest.raises(bf.InvalidInput, match="draws is a whole number"):
+        bf.IsingNetwork(draws=0, correction="none").fit(frame()).predict_proba(frame())
+
+
+def test_machines_on_machines():
+    X = pd.DataFrame(np.random.default_rng(2).integers(2, size=(40, 3)), columns=list("abc"))
+    first, second = (bf.RBM(n, binarize=0.5, correction="none", draws=5) for n in (2, 1))
+    stacked = make_pipeline(first, second).set_output(transform="pandas").fit(X)
+    assert list(stacked.transform(X).columns) == ["hh0"]

@@ -332,3 +332,15 @@ def test_draws_that_are_no_file_or_too_large(tmp_path, monkeypatch):
     monkeypatch.setattr("bayesfield.memory.usable_bytes", lambda: 1000)
     with pytest.raises(bf.InvalidInput, match="more than may be used"):
         bf.load_draws(file(tmp_path, fuzz.saved_draws(None)), bf.grid(2, 2))
+
+
+def test_a_semicolon_where_a_name_holds_a_comma(tmp_path):
+    (tmp_path / "excel.csv").write_text("a (x,y);b\n1;2\n2;3\n")
+    assert list(read_frame(tmp_path / "excel.csv").columns) == ["a (x,y)", "b"]
+
+
+def test_addresses_are_reached_by_fsspec(tmp_path):
+    pytest.importorskip("fsspec")
+    (tmp_path / "cases.csv").write_text("a,b\n1,0\n0,1\n")
+    found = bf.CaseFiles(f"file://{tmp_path}/cases.csv").all(["b", "a"])
+    assert found.to_numpy().tolist() == [[0, 1], [1, 0]]

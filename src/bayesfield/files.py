@@ -165,18 +165,24 @@ def csv_options(lines: Iterable[str], path: str | Path, tabs: bool, some: bool =
         above += 1
     else:
         raise InvalidInput(f"{path} is empty: a table needs a header, a line with the names of its columns")
-    separator = "\t" if tabs else separator_of(first)
-    rows = _rows(chain([first], rest), path, separator, above)
+    second = next(rest, "")
+    separator = "\t" if tabs else separator_of(first, second)
+    rows = _rows(chain([first, second] if second else [first], rest), path, separator, above)
     width = _width(next(rows)[1], path, some)
     cases = _cases(rows, path, width, separator)
     found = {**_CSV, "sep": separator, "skiprows": above}
     return found if width > 1 else {**found, "skip_blank_lines": False, "nrows": cases}
 
 
-def separator_of(line: str) -> str:
-    """A comma, or what stands for it outside quotes: a semicolon (spreadsheets of some countries) or a tab."""
-    bare = re.sub(r'"[^"]*"', "", line)
-    return next((mark for mark in ",;\t" if mark in bare), ",")
+def separator_of(line: str, after: str = "") -> str:
+    """A comma, or what stands for it outside quotes: a semicolon (spreadsheets of some countries) or a tab.
+
+    after: the next line. Of several marks the first is taken that both have equally often.
+    """
+    bare, then = (re.sub(r'"[^"]*"', "", text) for text in (line, after))
+    marks = [mark for mark in ",;\t" if mark in bare]
+    alike = [mark for mark in marks if bare.count(mark) == then.count(mark)]
+    return next(iter(alike or marks), ",")
 
 
 def _rows(lines: Iterable[str], path: str | Path, separator: str, above: int) -> Iterator[tuple[int, list[str]]]:
@@ -188,7 +194,9 @@ def _rows(lines: Iterable[str], path: str | Path, separator: str, above: int) ->
             yield number, row
             number = above + reader.line_num + 1
     except csv.Error as error:
-        raise InvalidInput(f"{path}, line {number}: {error}; a quote may have been left open") from None
+        raise InvalidInput(
+            f"{path}, line {number}: {error}; a quote may have been left open, or a cell holds a whole text"
+        ) from None
 
 
 def _whole(lines: Iterable[str], path: str | Path, above: int) -> Iterator[str]:
@@ -221,7 +229,7 @@ def _cases(rows: Iterable[tuple[int, list[str]]], path: str | Path, width: int, 
             raise InvalidInput(
                 f"{path}, line {number}: the header names {width} columns, and this row has {len(row)}. Likely causes: "
                 f"row names, a separator at the end of lines, a comment above the header, text with {separator!r} in "
-                "it and no quotes, a file that was cut short"
+                "it and no quotes, a quote that was left open, a file that was cut short"
             )
     return last
 

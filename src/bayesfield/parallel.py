@@ -25,6 +25,8 @@ Result = TypeVar("Result")
 _TICK = 0.5  # seconds between two looks at what is finished
 _TINY, _SMALL = 32, 600  # rows of a matrix between which one thread is best
 _limit: int | None = None
+_turn, _inside = threading.Lock(), 0
+_limited: Any = None
 
 
 def limit(threads: int) -> None:
@@ -79,11 +81,21 @@ def blas_map(call: Callable[[Item], Result], items: Sequence[Item]) -> list[Resu
 def one_blas_thread(size: int) -> Iterator[None]:
     """For matrices of up to some hundred rows: BLAS's threads gain nothing there, and beside other work they wait for
     one another (11 factors of 340 × 340 took 13 s on a busy machine, and 0.1 s by one thread)."""
+    global _inside, _limited
     if not _TINY < size <= _SMALL or cores() == 1:
         yield
         return
-    with _blas().limit(limits=1, user_api="blas"):
+    with _turn:  # threads of the user's own: the first sets the limit, the last lifts it
+        if not _inside:
+            _limited = _blas().limit(limits=1, user_api="blas")
+        _inside += 1
+    try:
         yield
+    finally:
+        with _turn:
+            _inside -= 1
+            if not _inside:
+                _limited.restore_original_limits()
 
 
 @cache

@@ -1,5 +1,6 @@
 """Tables as people have them: names, states of every column, and the way back."""
 
+import operator
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ _IN_ORDER = {("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t"), ("off", "
 class Columns:
     """names: of the columns. states: of each, in order. kinds: its dtype in a DataFrame; None for arrays.
 
-    constant: the columns in which no two cases differ.
+    constant: the columns in which no two cases differ. labels: the columns' own names, which need not be text.
     """
 
     names: list[str]
@@ -28,6 +29,7 @@ class Columns:
     kinds: list[Any] | None
     cases: int
     constant: tuple[str, ...] = ()
+    labels: tuple[Hashable, ...] = ()
 
     def alphabetical(self, j: int) -> bool:
         """Whether a column's states are words that nobody has put in order."""
@@ -40,15 +42,32 @@ class Columns:
         """(N, n) states as a table like the one that was given."""
         if self.kinds is None:
             return values
-        own = {name: self._column(values[:, j], j) for j, name in enumerate(self.names)}
-        return pd.DataFrame(own, index=index)
+        own = {j: self._column(values[:, j], j) for j in range(len(self.names))}
+        table = pd.DataFrame(own, index=index)
+        table.columns = pd.Index(self.labels or self.names)
+        return table
+
+    def number(self, column: Any) -> int | None:
+        """A column's place: by its own name, by that as text, or by its number; None where there is no such."""
+        for j, label in enumerate(self.labels):
+            if type(label) is type(column) and label == column:
+                return j
+        if isinstance(column, str):
+            return self.names.index(column) if column in self.names else None
+        if any(isinstance(label, int) for label in self.labels):  # numbers are names here
+            return None
+        try:
+            place = operator.index(column)
+        except TypeError:
+            return None
+        return place % len(self.names) if -len(self.names) <= place < len(self.names) else None
 
     def _column(self, values: Any, j: int) -> Any:
         kind: Any = self.kinds[j] if self.kinds is not None else None
         if isinstance(kind, pd.CategoricalDtype):
             return pd.Categorical(list(values), dtype=kind)
         try:
-            return pd.Series(list(values)).astype(kind).to_numpy()
+            return pd.Series(list(values)).astype(kind).array
         except (TypeError, ValueError):
             return np.array(list(values), dtype=object)
 
@@ -60,7 +79,8 @@ def columns_of(X: Any) -> Columns:
     own = [X.iloc[:, j] if frame else pd.Series(X[:, j]) for j in range(len(names))]
     states = [_states(column, name) for column, name in zip(own, names, strict=True)]
     constant = tuple(name for column, name in zip(own, names, strict=True) if column.nunique() == 1)
-    return Columns(names, states, list(X.dtypes) if frame else None, len(X), constant if len(X) > 1 else ())
+    labels = tuple(c.item() if isinstance(c, np.generic) else c for c in X.columns) if frame else ()
+    return Columns(names, states, list(X.dtypes) if frame else None, len(X), constant if len(X) > 1 else (), labels)
 
 
 def _states(column: pd.Series, name: str) -> tuple[Hashable, ...]:
@@ -201,21 +221,22 @@ def _alike(values: set[Any]) -> bool:
     return len({isinstance(v, str) for v in values}) == 1
 
 
-def named_edges(edges: Any, names: Sequence[str]) -> list[tuple[int, int]]:
-    """Pairs of column names or numbers, a networkx graph of them, or None for all pairs; as numbers."""
-    n = len(names)
+def named_edges(edges: Any, columns: Columns) -> list[tuple[int, int]]:
+    """Pairs of columns by name or number, a networkx graph of them, or None for all pairs; as numbers."""
+    n = len(columns.names)
     if edges is None:
         return [(i, j) for j in range(n) for i in range(j)]
     given = list(edges.edges()) if hasattr(edges, "edges") else list(edges)
-    number: dict[Any, int] = {name: i for i, name in enumerate(names)}
     found = []
     for pair in given:
         try:
-            i, j = (number[v] if v in number else int(v) for v in pair)
-        except (TypeError, ValueError):
-            raise InvalidInput(f"an edge is two columns, by name or number; got {pair!r}") from None
-        found.append((min(i, j), max(i, j)))
-    return sorted(set(found))
+            ends = [columns.number(v) for v in pair]
+        except TypeError:
+            ends = []
+        if len(ends) != 2 or None in ends:
+            raise InvalidInput(f"an edge is two columns, by name or number; got {pair!r}")
+        found.append((min(ends), max(ends)))  # type: ignore[type-var]
+    return sorted(set(found))  # type: ignore[arg-type]
 
 
 def binarized(table: Any, threshold: float | Mapping[Any, float]) -> Any:
@@ -226,16 +247,24 @@ def binarized(table: Any, threshold: float | Mapping[Any, float]) -> Any:
         absent = [name for name in threshold if name not in table]
         if absent:
             raise InvalidInput(f"binarize= names the column {absent[0]!r}, which is not there")
-        return table.assign(**{str(name): _above(table[name], cut) for name, cut in threshold.items()})
-    cut = _above(table, threshold)
-    return pd.DataFrame(cut, index=table.index, columns=table.columns) if isinstance(table, pd.DataFrame) else cut
+        result = table.copy()
+        for name, own in threshold.items():
+            result[name] = _above(table[name], own)
+        return result
+    if isinstance(table, pd.DataFrame):
+        cut = {j: _above(table.iloc[:, j], threshold) for j in range(table.shape[1])}
+        return pd.DataFrame(cut, index=table.index).set_axis(table.columns, axis=1)
+    return _above(table, threshold)
 
 
 def _above(values: Any, threshold: Any) -> Any:
     try:
-        numbers, cut = np.asarray(values, dtype=np.float64), float(threshold)
+        cut = float(threshold)
     except (TypeError, ValueError):
-        raise InvalidInput(
-            f"binarize= is a number, or a dict of them by column, and needs columns of numbers; got {threshold!r}"
-        ) from None
+        raise InvalidInput(f"binarize= is a number, or a dict of them by column; got {threshold!r}") from None
+    try:
+        series = isinstance(values, pd.Series)
+        numbers = values.to_numpy(np.float64, na_value=np.nan) if series else np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput("binarize= needs columns of numbers") from None
     return np.where(np.isnan(numbers), np.nan, numbers > cut)

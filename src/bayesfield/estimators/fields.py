@@ -3,6 +3,7 @@
 import sys
 import time
 from abc import abstractmethod
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -23,7 +24,8 @@ from bayesfield.prediction.given_others import each_given_others
 from bayesfield.prediction.replicates import new_cases
 from bayesfield.types import FloatArray, InvalidInput
 
-_ENTRIES = 2e7  # of tables, that all draws together fill
+_ENTRIES = 2e7  # of tables, that all draws for as many cases as were fitted together fill
+_HELD = 20_000_000  # probabilities of cases at draws that are held at a time
 _FEW_DRAWS, _MANY_DRAWS = 100, 2000
 
 
@@ -115,7 +117,7 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         best = np.stack([p.argmax(axis=1) for p in found], axis=1)
         if column is not None:
             return np.array([self.field_.states[self._number(column)][k] for k in best[:, 0]])
-        return self._back(self._decoded(best), getattr(X, "index", None))
+        return self._back(self._decoded(best), _index(X))
 
     def score_samples(self, X: Any) -> FloatArray:
         """log p(x | data) of each case, (N,), in nats, averaged over the posterior; missing cells are summed over.
@@ -123,17 +125,20 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         The average is over ``draws`` draws, which leaves an error of about sd(p)/√draws in p; 0 where a case has
         nothing but missing cells.
         """
-        values, result = self._values(self._table(X)), np.zeros(len(X))
-        some = ~pd.isna(values).all(axis=1)
-        if not some.any():
-            return result
-        prior, engine = Normal(variance=1.0), self._with_log_z()
-        points = self.posterior_.sample(self._draws(len(values)), self.random_state)
-        found = mrf_objective(self.field_, values[some], prior, engine, learned=False).pointwise(points)
-        if not np.isfinite(found.values).all():
-            raise InvalidInput("the engine found no log Z at some draws: take engine=bf.Exact(), or a narrower prior")
-        each = special.logsumexp(found.values, axis=0) - np.log(len(found.values))
-        result[some] = each[found.which]
+        values = self._values(self._table(X))
+        result, known = np.zeros(len(values)), np.flatnonzero(~pd.isna(values).all(axis=1))
+        points = self.posterior_.sample(self._draws(), self.random_state)
+        free: FloatArray | None = None
+        step = max(1, _HELD // len(points))
+        for some in (known[k : k + step] for k in range(0, len(known), step)):
+            cases = mrf_objective(self.field_, values[some], Normal(variance=1.0), self._with_log_z(), learned=False)
+            free = cases.free_log_z(points) if free is None else free
+            distinct, which = np.unique(cases.codes, axis=0, return_inverse=True)
+            log_p = cases.case_log_z(distinct, points) - free[:, None]
+            if not np.isfinite(log_p).all():
+                raise InvalidInput("the engine found no log Z at some draws: take bf.Exact(), or a narrower prior")
+            each = special.logsumexp(log_p, axis=0) - np.log(len(log_p))
+            result[some] = each[which.reshape(-1)]
         return result
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -159,12 +164,12 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         for (row, column), p in zip(found.cells, found.probabilities, strict=True):
             if column < codes.shape[1]:
                 codes[row, column] = int(p.argmax())
-        return self._back(self._decoded(codes), getattr(X, "index", None))
+        return self._back(self._decoded(codes), _index(X))
 
     def imputation(self, X: Any, completions: int = 10) -> Imputation:
         """Probabilities of what stands in every missing cell, and completed data: ``posterior.impute``."""
         table = self._table(X)
-        return self.posterior_.impute(self._values(table), self._draws(len(table)), completions, self.random_state)
+        return self.posterior_.impute(self._values(table), self._draws(), completions, self.random_state)
 
     def summary(self, level: float = 0.95) -> pd.DataFrame:
         """A row for each parameter: mean, sd, interval, P(> 0)."""
@@ -195,6 +200,9 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
             validate_data(self, X, reset=reset, skip_check_array=True)
             if not len(X) or not len(X.columns):
                 check_array(np.empty(X.shape))  # says what is wrong
+            if not reset and self._columns.labels and list(X.columns) != list(self._columns.labels):
+                own = list(self._columns.labels)[:12]
+                raise InvalidInput(f"the columns are {list(X.columns)[:12]}; give those of the fit, in order: {own}")
             return self._cut(X)
         return self._cut(validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False))
 
@@ -226,20 +234,20 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         return result
 
     def _number(self, column: str | int) -> int:
-        names = self._columns.names
-        if isinstance(column, str) and column in names:
-            return names.index(column)
-        if isinstance(column, int | np.integer) and -len(names) <= column < len(names):
-            return int(column) % len(names)
-        raise InvalidInput(f"there is no column {column!r}; there are {names[:12]}")
+        place = self._columns.number(column)
+        if place is None:
+            raise InvalidInput(f"there is no column {column!r}; there are {self._columns.names[:12]}")
+        return place
 
     # --- answers ------------------------------------------------------------------------------------------------
 
-    def _draws(self, cases: int = 1) -> int:
-        """draws, or as many as make some seconds of inference at most."""
+    def _draws(self) -> int:
+        """draws, or as many as make some seconds of inference for as many cases as were fitted."""
         if self.draws is not None:
-            return self.draws
-        entries = self._with_log_z().preview(compiled(self.field_).graph).entries * max(cases, 1)
+            if not isinstance(self.draws, int | np.integer) or self.draws < 1:
+                raise InvalidInput(f"draws is a whole number of at least 1, or None; got {self.draws!r}")
+            return int(self.draws)
+        entries = self._with_log_z().preview(compiled(self.field_).graph).entries * max(self._columns.cases, 1)
         return int(np.clip(_ENTRIES / max(entries, 1.0), _FEW_DRAWS, _MANY_DRAWS))
 
     def _with_log_z(self) -> Engine:
@@ -253,20 +261,30 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         whole = np.full((len(codes), self.field_.n_variables), -1)
         whole[:, seen] = codes
         asked = seen if column is None else [seen[self._number(column)]]
-        return each_given_others(self.posterior_, whole, asked, self._draws(len(codes)), self.random_state)
+        return each_given_others(self.posterior_, whole, asked, self._draws(), self.random_state)
 
     def _with_column(self, X: Any, column: str | int | None) -> Any:
-        """X, a column that is asked for added where a DataFrame does not have it."""
+        """X, a column that is asked for added in its place where a DataFrame does not have it."""
         check_is_fitted(self, "posterior_")
-        if not isinstance(X, pd.DataFrame) or column not in getattr(self, "feature_names_in_", ()) or column in X:
+        labels = self._columns.labels
+        if not isinstance(X, pd.DataFrame) or column is None or not labels:
             return X
-        order = [str(name) for name in self.feature_names_in_]
-        return X.assign(**{str(column): np.nan})[[n for n in order if n in X or n == column]]
+        j = self._number(column)
+        if labels[j] in X.columns or len(X.columns) < j:
+            return X
+        added = X.copy()
+        added.insert(j, labels[j], np.nan)
+        return added
 
     def _seen(self) -> list[int]:
         """The variables that are columns of the table."""
         hidden = set(self.field_.hidden)
         return [i for i in range(self.field_.n_variables) if i not in hidden]
+
+
+def _index(X: Any) -> Any:
+    """Of a DataFrame, for what comes back."""
+    return X.index if isinstance(X, pd.DataFrame) else None
 
 
 def _told(estimator: FieldEstimator) -> Any:
@@ -293,10 +311,12 @@ def _states_array(codes: Any, states: Any) -> Any:
 
 def _prior(given: Any) -> Prior:
     """A variance, "evidence", "ard" or a prior."""
-    if given == "ard":
+    if isinstance(given, str) and given == "ard":
         return ARD()
-    if isinstance(given, str | int | float):
+    if isinstance(given, str):
         return Normal(variance=given)
+    if isinstance(given, Real):
+        return Normal(variance=float(given))
     if isinstance(given, Prior):
         return given
     raise InvalidInput(f'prior is a variance, "evidence", "ard", or a prior such as bf.Normal(...); got {given!r}')

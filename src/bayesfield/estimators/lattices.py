@@ -1,7 +1,7 @@
 """Images and spatial grids: sites in rows and columns, each joined to its neighbours."""
 
 import warnings
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 
@@ -52,9 +52,18 @@ class LatticeField(FieldEstimator):
         self.kind = kind
         self.binarize = binarize
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """The posterior of the parameters, given images. y: not used."""
+    def _table(self, X: Any, reset: bool = False) -> Any:
         given = np.shape(X)
+        if reset:
+            self._read_shape(given)
+        elif len(given) == 3 and given[1:] != tuple(self._sides or (1, given[2])):
+            raise InvalidInput(f"the field is of images of {tuple(self._sides or ())}, and these have {given[1:]}")
+        if len(given) == 3:
+            X = np.reshape(np.asarray(X), (len(X), -1))
+        return super()._table(X, reset)
+
+    def _read_shape(self, given: tuple[int, ...]) -> None:
+        """Rows and columns, of the images or as told."""
         self._images = len(given) == 3
         if self._images and self.shape is not None and given[1:] != tuple(self.shape):
             raise InvalidInput(f"shape is {tuple(self.shape)}, and the images have {given[1:]}")
@@ -64,14 +73,8 @@ class LatticeField(FieldEstimator):
                 f"a table of {given[0]} × {given[1]} is read as {given[0]} cases of {given[1]} sites in one row; a "
                 "single image is X[None], and images as flat pixels need shape=(rows, columns)",
                 FitWarning,
-                stacklevel=2,
+                stacklevel=4,
             )
-        return super().fit(X)
-
-    def _table(self, X: Any, reset: bool = False) -> Any:
-        if np.ndim(X) == 3:
-            X = np.reshape(np.asarray(X), (len(X), -1))
-        return super()._table(X, reset)
 
     def _model(self, columns: Columns) -> RandomField:
         rows, across = self._sides or (1, len(columns.names))
@@ -103,4 +106,8 @@ class LatticeField(FieldEstimator):
 
 def _union(columns: Columns) -> tuple[Any, ...]:
     """All states that occur anywhere, in order."""
-    return tuple(sorted({s for states in columns.states for s in states}))
+    found = {s for states in columns.states for s in states}
+    try:
+        return tuple(sorted(found))
+    except TypeError:
+        raise InvalidInput(f"sites mix kinds of values: {listed(list(found))}; recode them") from None

@@ -46,7 +46,7 @@ class _Machine(TransformerMixin, FieldEstimator):  # type: ignore[misc]
     def hidden_proba(self, X: Any) -> FloatArray:
         """P(h = 1 | x) of every hidden variable, (N, n_hidden), averaged over the posterior."""
         table = self._table(X)
-        found = self.posterior_.impute(self._values(table), self._draws(len(table)), 0, self.random_state)
+        found = self.posterior_.impute(self._values(table), self._draws(), 0, self.random_state)
         own = found.cells[:, 1] >= len(self._columns.names)
         result: FloatArray = found.probabilities[own][:, 1].reshape(len(table), -1)
         return result
@@ -58,7 +58,7 @@ class _Machine(TransformerMixin, FieldEstimator):  # type: ignore[misc]
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """h0, h1, …"""
         check_is_fitted(self, "posterior_")
-        return np.array([f"h{k}" for k in range(self.n_hidden)], dtype=object)
+        return np.array([self.field_.names[i] for i in self.field_.hidden], dtype=object)
 
     def _labelled(self, machine: RandomField, columns: Columns) -> RandomField:
         """The machine with the columns' own states."""

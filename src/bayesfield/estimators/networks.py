@@ -91,7 +91,7 @@ class IsingNetwork(Network):
         states = cut_states(columns, self.binarize)
         warn_of_order(columns)
         scores = (0, 1) if self.coding == "binary" else (-1, 1)
-        joined = named_edges(self.edges, columns.names)
+        joined = named_edges(self.edges, columns)
         return pairwise(len(states), joined, scores, names=columns.names).relabelled(states)
 
 
@@ -129,7 +129,7 @@ class PottsNetwork(Network):
         self.interaction = interaction
 
     def _model(self, columns: Columns) -> RandomField:
-        joined = named_edges(self.edges, columns.names)
+        joined = named_edges(self.edges, columns)
         kind = self.interaction
         if kind == "auto":
             kind = "equal" if len(set(columns.states)) == 1 else "table"
@@ -176,7 +176,7 @@ class OrdinalNetwork(Network):
 
     def _model(self, columns: Columns) -> RandomField:
         require_order(columns)
-        joined = named_edges(self.edges, columns.names)
+        joined = named_edges(self.edges, columns)
         return ordinal(
             len(columns.names),
             joined,

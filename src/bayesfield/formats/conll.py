@@ -46,7 +46,8 @@ def read_conll(
     if answer is not None and len(table.columns) == 1:
         raise InvalidInput(
             f"{path} has one column: were it the labels, words would have no attributes. Give label=None "
-            "(--no-labelled) where it holds the words alone, or a file with the words in front of their labels"
+            "(bayesfield predict: --no-labelled) where it holds the words alone, or a file with the words in front of "
+            "their labels"
         )
     X: list[list[Any]] = []
     y: list[list[str]] = []

@@ -148,7 +148,7 @@ class RandomField:
         return result
 
     def with_hidden(self, variables: Iterable[str | int]) -> "RandomField":
-        """The same field, with these variables (names or numbers) hidden in all cases."""
+        """The same field, with these variables hidden in all cases: by name, or by number, from 0."""
         numbers = sorted({self.number(v) if isinstance(v, str) else self._at(v) for v in variables})
         result = copy.copy(self)
         result.hidden = tuple(numbers)
@@ -218,9 +218,12 @@ class RandomField:
 
         Names win: where variables are called 2, 1 and 0, as graphs of other tools have them, 2 is the first.
         """
-        if str(variable) in self.names:
-            return self.names.index(str(variable))
-        return self._at(variable)
+        place = self._places.get(str(variable))
+        return self._at(variable) if place is None else place
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self._names)}
 
     def _at(self, variable: Any) -> int:
         """A number, if there is such a variable."""

@@ -106,7 +106,10 @@ def _machine(
     seen = [f"v{i}" for i in range(visible)] if names is None else list(names)
     if len(seen) != visible:
         raise InvalidInput(f"names needs one name for each of the {visible} visible variables; got {len(seen)}")
-    field = pairwise(visible + hidden, edges, states, names=[*seen, *(f"h{j}" for j in range(hidden))])
+    prefix = "h"
+    while any(f"{prefix}{j}" in seen for j in range(hidden)):  # machines on top of machines
+        prefix += "h"
+    field = pairwise(visible + hidden, edges, states, names=[*seen, *(f"{prefix}{j}" for j in range(hidden))])
     return field.with_hidden(range(visible, visible + hidden))
 
 

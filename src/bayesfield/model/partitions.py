@@ -6,6 +6,7 @@ import gzip
 import lzma
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,7 +18,7 @@ from bayesfield.files import csv_options, read_parquet
 from bayesfield.model.conditional import CRF, Sequences, edge_rows, label_codes
 from bayesfield.types import BoolArray, IntArray, InvalidInput
 
-_PACKED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_PACKED: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,8 @@ class _Files:
 
     def __post_init__(self) -> None:
         if isinstance(self.paths, str | Path):
-            given = [str(self.paths)] if Path(self.paths).exists() else sorted(glob.glob(str(self.paths)))
+            one = _remote(str(self.paths)) or Path(self.paths).exists()
+            given = [str(self.paths)] if one else sorted(glob.glob(str(self.paths)))
         else:
             given = [str(p) for p in self.paths]
         if not given:
@@ -121,11 +123,11 @@ def _allowed(data: Sequences, K: int) -> BoolArray:
 
 
 def _table(path: str, columns: Sequence[str]) -> pd.DataFrame:
-    if not Path(path).exists():
+    if not _remote(path) and not Path(path).exists():
         raise InvalidInput(f"there is no file {path!r} on this worker; files must be where all workers see them")
     if Path(path).suffix.lower() in (".parquet", ".pq"):
         return read_parquet(path, list(columns))[list(columns)]
-    if Path(path).is_dir():
+    if not _remote(path) and Path(path).is_dir():
         raise InvalidInput(f"{path} is a folder; name the files in it, by a pattern such as {path.rstrip('/')}/*.csv")
     try:
         return _csv(path, columns)
@@ -141,13 +143,28 @@ def _table(path: str, columns: Sequence[str]) -> pd.DataFrame:
 def _csv(path: str, columns: Sequence[str]) -> pd.DataFrame:
     """Some columns of a CSV or TSV file, which may be packed by gzip, bzip2 or xz."""
     ending = Path(path).suffix.lower()
-    opened: Any = _PACKED.get(ending, open)
     tabs = Path(path[: -len(ending)] if ending in _PACKED else path).suffix.lower() == ".tsv"
-    with opened(path, "rt", encoding="utf-8-sig", newline="") as lines:
+    with _opened(path, ending) as lines:
         options = csv_options(lines, path, tabs, some=True)
-        lines.seek(0)
+    with _opened(path, ending) as lines:
         found: pd.DataFrame = pd.read_csv(lines, usecols=list(columns), **options)
     return found[list(columns)]
+
+
+def _remote(path: str) -> bool:
+    """Whether it is an address, such as s3://bucket/cases.csv."""
+    return "://" in path
+
+
+def _opened(path: str, ending: str) -> Any:
+    """Text of a file here, or of one that fsspec, which comes with Dask, can reach."""
+    if not _remote(path):
+        return _PACKED.get(ending, open)(path, "rt", encoding="utf-8-sig", newline="")
+    try:
+        reach = import_module("fsspec").open
+    except ImportError:
+        raise InvalidInput(f"cannot read {path}: addresses need fsspec; pip install fsspec") from None
+    return reach(path, "rt", encoding="utf-8-sig", newline="", compression="infer")
 
 
 def _numbers(table: pd.DataFrame, path: str) -> Any:

@@ -65,7 +65,7 @@ def bit_covariance(
     kernel.count(words, first, sums)
     both = np.zeros((F, F), dtype=np.int64)
     parallel.thread_map(lambda r: kernel.pair_counts(words, r.start, r.stop, both), own)
-    means = sums / np.sqrt(lengths)[:, None]
+    means = sums / np.sqrt(np.maximum(lengths, 1))[:, None]
     upper = np.triu(both.astype(np.float64))
     square: FloatArray = upper + np.triu(upper, 1).T - means.T @ means
     return scale * square * known.step[:, None] * known.step
