@@ -20,6 +20,8 @@ import typer
 import bayesfield as bf
 from bayesfield import __main__ as entry
 from bayesfield.cli import app, main, waiting
+from bayesfield.cli.fields import field_of
+from bayesfield.cli.options import Model
 from bayesfield.cli.sentences import window_of
 from bayesfield.formats import tables, uai
 from bayesfield.formats.conll import read_conll
@@ -459,3 +461,11 @@ def test_every_example_can_be_typed():
             first, *words = shlex.split(example.split(" > ")[0])
             assert first == name
             command.make_context(name, words)
+
+
+def test_columns_of_parquet_that_are_called_by_numbers():
+    cases = pd.DataFrame(np.arange(27).reshape(9, 3) // 4 % 3, columns=[1, 2, 3])
+    for model in (Model.potts, Model.ordinal):
+        field = field_of(cases, model, "complete")
+        assert field.names == ["1", "2", "3"]
+        assert field.edges == [(0, 1), (0, 2), (1, 2)]

@@ -175,7 +175,8 @@ def field_of(cases: pd.DataFrame, model: Model, graph: str) -> bf.RandomField:
     """The field that a table asks for, as the estimators make it."""
     if model is Model.ising:
         return tables.ising_field(cases, graph)
-    edges = tables.edges_named(graph, [str(c) for c in cases.columns])
+    cases = cases.set_axis([str(c) for c in cases.columns], axis=1)  # Parquet may call them by numbers
+    edges = tables.edges_named(graph, list(cases.columns))
     if not len(cases) or cases.isna().all(axis=0).any():
         raise InvalidInput("every column needs values; the table has no rows, or a column without any")
     if model is Model.potts:
