@@ -196,9 +196,13 @@ def test_iterations_are_watched():
     field = bf.chain(3)
     seen = []
     posterior = bf.fit(field, bf.sample(field, np.full(5, 0.2), 50, 0), watch=seen.append)
-    assert tuple(seen) == posterior.record.iterations
-    assert seen[-1].distance <= 1e-6
-    assert [i.number for i in seen] == list(range(len(seen)))
+    search, correction = (seen[: len(posterior.record.iterations)], seen[len(posterior.record.iterations) :])
+    assert tuple(search) == posterior.record.iterations
+    assert search[-1].distance <= 1e-6
+    assert [i.number for i in search] == list(range(len(search)))
+    assert [i.number for i in correction] == list(range(posterior.record.correction.steps))
+    assert correction[-1].distance < correction[0].distance
+    assert all(np.isnan(i.value) for i in correction)
 
 
 def test_constraints_enter_the_likelihood():
