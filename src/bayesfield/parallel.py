@@ -80,7 +80,7 @@ def blas_map(call: Callable[[Item], Result], items: Sequence[Item]) -> list[Resu
 @contextmanager
 def one_blas_thread(size: int) -> Iterator[None]:
     """For matrices of up to some hundred rows: BLAS's threads gain nothing there, and beside other work they wait for
-    one another (11 factors of 340 × 340 took 13 s on a busy machine, and 0.1 s by one thread)."""
+    one another (factors of 340 × 340 took a second each on a busy machine, and 1 ms by one thread)."""
     global _inside, _limited
     if not _TINY < size <= _SMALL or cores() == 1:
         yield

@@ -24,7 +24,7 @@ from bayesfield.types import FitWarning, FloatArray, IndefiniteCurvature
 
 AGREED = 1.1  # MPSRF below which restarts agree
 _PILOT = 400  # draws of each chain from which the autocorrelation time is read
-_APART = 10.0  # MPSRF of the pilot beyond which chains live in different places (65 parameters that mix have 1.4)
+_APART = 10.0  # MPSRF of the pilot beyond which chains live in different places (65 that mix should have about 1.4)
 
 
 @dataclass(frozen=True)
