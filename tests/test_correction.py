@@ -8,7 +8,8 @@ import bayesfield as bf
 from bayesfield.diagnostics import cramer_von_mises
 from bayesfield.learning import Point, mrf_objective
 from bayesfield.learning.precision import DensePrecision
-from bayesfield.posterior.variational import orthogonal_draws, variational
+from bayesfield.posterior.natural_steps import Rate, orthogonal_draws
+from bayesfield.posterior.variational import variational
 from bayesfield.types import Marginals
 
 from reference_hmc import hmc
@@ -64,6 +65,39 @@ def test_score_falls_to_the_floor(engine, correction):
     assert record.error < 0.03
     assert 0.02 < record.shift[0] < 0.5
     assert correction in str(fitted.record)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_sampled_steps_end_where_exact_ones_do(seed):
+    """4×4 with fields of 1, where first steps overshoot: noise must not pass for that, and stop them short.
+
+    Means 0.06 sd from those of the exact engine when it did, 0.02 now, and the record tells the error.
+    """
+    field, rng = bf.grid(4, 4), np.random.default_rng(seed)
+    truth = np.concatenate([np.ones(16), np.full(24, 0.375)])
+    X = bf.sample(field, truth, 1000, rng)
+    exact, sampled = (
+        bf.fit(field, X, bf.Normal(variance=1.0), engine, correction="variational", rng=seed)
+        for engine in (bf.Exact(), bf.Sampled(seed=seed))
+    )
+    away = np.sqrt(np.mean(((sampled.mean - exact.mean) / exact.sd) ** 2))
+    errors = [p.record.correction.error for p in (exact, sampled)]
+    assert away < 1.5 * np.hypot(*errors)
+    assert errors[1] < 0.035
+    assert sampled.record.correction.settled
+
+
+def test_noise_does_not_shorten_steps():
+    noisy, overshooting = Rate(1.0), Rate(1.0)
+    rng = np.random.default_rng(0)
+    last = np.zeros(50)
+    for _ in range(20):  # at rest but for noise: every step takes back the one before
+        new = rng.normal(size=50)
+        noisy.after(new - last, noise=1.0)
+        overshooting.after(new - last)
+        last = new
+    assert noisy.value == 1.0
+    assert overshooting.value < 0.3
 
 
 @pytest.mark.parametrize("form", ["sparse", "matrix-free"])

@@ -44,9 +44,10 @@ from bayesfield.posterior.methods import Learner, as_method, learn, uncorrected
 from bayesfield.posterior.modes import Starts
 from bayesfield.posterior.prior_record import PriorRecord
 from bayesfield.posterior.relevance import adapted
+from bayesfield.posterior.sampled_variational import sampled_variational
 from bayesfield.posterior.skewness import field_skewness, sampled_features
 from bayesfield.posterior.starts import begin, best_of, stochastic_em
-from bayesfield.posterior.variational import sampled_variational, variational
+from bayesfield.posterior.variational import variational
 from bayesfield.response import NotSparse
 from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput
 

@@ -8,6 +8,8 @@ The marginal with mean 0, variance 1 and skewness γ > 0 is (e^{sz} − √w) / 
 w = e^{s²} and γ = (w + 2)√(w − 1); its mirror image for γ < 0.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from scipy import special
 
@@ -19,6 +21,8 @@ from bayesfield.response import ContrastResponse
 from bayesfield.types import FloatArray
 
 _STEP = 0.5  # of the differences, in posterior sd: wide enough to average over what is not cubic
+_TIMES = 4  # the chains of the fit: errors of 0.12 become 0.09 in figure 5, and no better by 16
+_PRODUCTS = 2e10  # of samples, parameters and parameters: some 2 s
 _SYMMETRIC = 1e-4  # skewness below which a marginal is Gaussian
 MOST = 1000  # parameters for which it is found
 
@@ -30,8 +34,15 @@ def field_skewness(
     if len(mean) > MOST or not len(mean):
         return None
     if isinstance(objective.engine, Sampled):
-        return sampled_skewness(sampled_features(objective, objective.at(mean)), objective, mean, precision, of)
+        known = replace(objective, engine=_longer(objective.engine, len(mean)))
+        return sampled_skewness(sampled_features(known, known.at(mean)), known, mean, precision, of)
     return marginal_skewness(objective, mean, precision, of)
+
+
+def _longer(engine: Sampled, size: int) -> Sampled:
+    """With more chains than the mode takes, where they are affordable: third moments hang on rare states."""
+    affordable = int(_PRODUCTS / (engine.chains * engine.snapshots * size**2))
+    return replace(engine, chains=engine.chains * min(max(affordable, 1), _TIMES), shrink=False)
 
 
 def sampled_features(objective: FieldObjective, point: Point) -> FloatArray:
