@@ -139,9 +139,43 @@ def test_command_line(small, tmp_path, monkeypatch):
     assert (tmp_path / "fig2.csv").exists()
 
 
-@pytest.mark.slow
+PARALLEL = """
+import sys
+from bayesfield import experiments
+
+TINY = experiments.Scale("tiny", models=1, sets=2, draws=60, restarts=3, exchange_draws=15, exchange_thin=2)
+if __name__ == "__main__":
+    experiments.reproduce("fig2", sys.argv[1], TINY, jobs=int(sys.argv[2]), methods=("BL-MP", "MC-BP", "Sampled"))
+"""
+
+
 def test_killed_in_parallel_and_resumed(tmp_path):
-    """The real command with two processes, stopped by Ctrl-C in the middle: a plain message, and cells stay."""
+    """Two processes, stopped in the middle; gone on with by one: the same numbers as in one go, cell by cell."""
+    script = tmp_path / "run.py"
+    script.write_text(PARALLEL)
+
+    def command(folder, jobs):
+        return [sys.executable, str(script), str(tmp_path / folder), str(jobs)]
+
+    subprocess.run(command("whole", 2), check=True, timeout=600)
+    process = subprocess.Popen(command("parts", 2), stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 240
+    while len(list(tmp_path.glob("parts/cells/*.json"))) < 5 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.kill()
+    process.wait(timeout=60)
+    assert not (tmp_path / "parts" / "fig2.csv").exists()
+    cut = next((tmp_path / "parts" / "cells").glob("*.json"))
+    cut.write_text(cut.read_text()[:40])  # as a disk that was full would leave it
+    subprocess.run(command("parts", 1), check=True, timeout=600)
+    whole, parts = (pd.read_csv(tmp_path / name / "fig2.csv").drop(columns="seconds") for name in ("whole", "parts"))
+    assert len(whole) == 4 * 4 * 2
+    pd.testing.assert_frame_equal(parts, whole)
+
+
+@pytest.mark.slow
+def test_interrupted_at_the_command_line(tmp_path):
+    """The real command, stopped by Ctrl-C: a plain message, and cells stay."""
     command = [sys.executable, "-m", "bayesfield.cli", "reproduce", "fig3", "--out", str(tmp_path), "--jobs", "2"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 240
@@ -155,3 +189,44 @@ def test_killed_in_parallel_and_resumed(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "fig3.csv").exists()
+
+
+def test_some_methods_now_and_others_later(small, tmp_path):
+    first = experiments.reproduce("fig3", tmp_path, TINY, methods=("LV-CD",))
+    assert set(first["method"]) == {"HMC", "LV-CD"}
+    rest = experiments.reproduce("fig3", tmp_path, TINY)
+    assert set(rest["method"]) == {"HMC", *small}
+    pd.testing.assert_frame_equal(
+        rest[rest["method"] == "LV-CD"].reset_index(drop=True),
+        first[first["method"] == "LV-CD"].reset_index(drop=True),
+    )
+    alone = experiments.reproduce("fig3", tmp_path / "alone", TINY, methods=("MC-BP",))  # seeds go by method, not place
+    np.testing.assert_array_equal(
+        alone.loc[alone["method"] == "MC-BP", "cvm"], rest.loc[rest["method"] == "MC-BP", "cvm"]
+    )
+    with pytest.raises(bf.InvalidInput, match="compares BL-MP"):
+        experiments.reproduce("fig3", tmp_path, TINY, methods=("BL-XX",))
+    with pytest.raises(bf.InvalidInput, match="no choice"):
+        experiments.reproduce("faq", tmp_path / "faq", methods=("MAP",))
+
+
+def test_tables_of_several_versions_say_so(small, tmp_path, monkeypatch):
+    one = experiments.reproduce("fig3", tmp_path, TINY, methods=("BL-MP",))
+    assert len(one.attrs["made_by"]) == 1
+    monkeypatch.setattr("bayesfield.experiments.store.made_by", lambda: "another")
+    monkeypatch.setattr(grids.GridComparison, "scales", {"quick": TINY})
+    done = CliRunner().invoke(
+        app, ["reproduce", "fig3", "--out", str(tmp_path), "--method", "BL-MP", "--method", "BL-BP"]
+    )
+    assert done.exit_code == 0, done.output
+    assert "other versions of the code" in done.output
+    makers = json.loads((tmp_path / "manifest.json").read_text())["cells_made_by"]
+    assert makers["another"] == 1
+    assert sum(makers.values()) == 3
+
+
+def test_notes_say_which_correction_was_made(tmp_path, monkeypatch):
+    monkeypatch.setattr(cases, "SHOWN", 30)
+    table = experiments.reproduce("fig3", tmp_path, TINY, methods=("Sampled", "BL-MP"))
+    assert "variational" in table.loc[table["method"] == "Sampled", "note"].iloc[0]
+    assert "correction none" in table.loc[table["method"] == "BL-MP", "note"].iloc[0]

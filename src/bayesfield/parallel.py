@@ -71,10 +71,15 @@ def blas_map(call: Callable[[Item], Result], items: Sequence[Item]) -> list[Resu
     """thread_map for kernels that call BLAS, whose own threads would be in the way of these."""
     if len(items) <= 1 or cores() == 1:
         return [call(item) for item in items]
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1, user_api="blas"):
+    with single_blas():
         return thread_map(call, items)
+
+
+@contextmanager
+def single_blas() -> Iterator[None]:
+    """One thread of BLAS meanwhile, whatever the sizes."""
+    with _blas().limit(limits=1, user_api="blas"):
+        yield
 
 
 @contextmanager

@@ -28,6 +28,9 @@ def reproduce(
     data: Annotated[
         Path | None, typer.Option(help="Folder of data sets (faq, ocr_letters); by default BAYESFIELD_DATA.")
     ] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help="Of figures 2 to 8, such as BL-MP; may be repeated; by default all.")
+    ] = None,
     scheduler: Scheduler = None,
     as_json: Json = False,
 ) -> None:
@@ -44,9 +47,12 @@ def reproduce(
     with progress(f"{figure.value}, {scale.value}", _kept(out)) as tell:
         from bayesfield import experiments  # matplotlib takes a second to import
 
-        table = experiments.reproduce(figure.value, out, scale.value, workers, seed, data, watch=tell, client=scheduler)
+        table = experiments.reproduce(
+            figure.value, out, scale.value, workers, seed, data, watch=tell, client=scheduler, methods=method or ()
+        )
     show(table, text_table(experiments.experiment(figure.value, data).shown(table)), as_json)
     note(f"wrote {figure.value}.png, .svg, .csv and manifest.json to {out}")
+    _tell_makers(table.attrs["made_by"], out)
 
 
 @app.command()
@@ -78,6 +84,7 @@ def calibrate(
     shown = Calibration().shown(table)
     show(shown.reset_index(names="problem"), text_table(shown), as_json)
     note(f"wrote calibration.png, .svg, .csv and manifest.json to {out}")
+    _tell_makers(table.attrs["made_by"], out)
 
 
 @app.command()
@@ -97,3 +104,11 @@ def bench(as_json: Json = False) -> None:
 
 def _kept(out: Path) -> str:
     return f"what is finished is kept in {out}, and the same command goes on from there"
+
+
+def _tell_makers(makers: dict[str, int], out: Path) -> None:
+    """A table that several versions of the code have made is not what one of them would make."""
+    if len(makers) > 1:
+        counts = ", ".join(f"{count} by {name}" for name, count in makers.items())
+        note(f"note: parts of this table were made by other versions of the code ({counts}); to redo one, delete its")
+        note(f"file in {out / 'cells'}")

@@ -10,12 +10,13 @@ import pandas as pd
 from bayesfield import plots
 from bayesfield.diagnostics import cramer_von_mises
 from bayesfield.experiments.contract import Experiment, cell
-from bayesfield.experiments.methods import Method, Outcome, Problem, Scale, reference
+from bayesfield.experiments.methods import PRACTICE, Method, Outcome, Problem, Scale, reference
 from bayesfield.experiments.store import Store
-from bayesfield.types import FloatArray
+from bayesfield.types import FloatArray, InvalidInput
 
 REFERENCE = "HMC"
 _BINS = 60
+_PRACTISED: set[tuple[str, str]] = set()  # experiment and method
 
 
 class Case(Protocol):
@@ -39,6 +40,7 @@ class Comparison(Experiment):
     axis = "N"
     axis_label = "cases N"
     histograms: tuple[str, ...] = ()
+    wanted: tuple[str, ...] = ()  # of the methods; none: all
 
     @abstractmethod
     def compared(self) -> Mapping[str, Method]:
@@ -53,23 +55,35 @@ class Comparison(Experiment):
     def problem(self, task: Any, seed: int) -> Problem:
         """The data and the prior, and the rough shape of the posterior."""
 
+    @abstractmethod
+    def practice(self) -> Problem:
+        """A small one of the same kind: what is compiled on it does not count as a method's time."""
+
     @property
     @abstractmethod
     def parameter_names(self) -> Sequence[str]: ...
 
+    def only(self, methods: Sequence[str]) -> None:
+        unknown = [name for name in methods if name not in self.compared()]
+        if unknown:
+            raise InvalidInput(f"{self.name} compares {', '.join(self.compared())}; got {', '.join(unknown)}")
+        self.wanted = tuple(methods)
+
     def methods(self, task: Any) -> list[str]:
-        return [REFERENCE, *self.compared()]
+        return [REFERENCE, *(name for name in self.compared() if not self.wanted or name in self.wanted)]
 
     def run(self, task: Any, scale: Scale, store: Store, seed: int) -> None:
+        left = [name for name in self.methods(task) if not store.has(cell(task, name))]
+        self._practise(left)
         problem = self.problem(task, seed)
         truth = reference(problem, scale, task.seed(1, seed))
         assert truth.draws is not None
         floors = [float(cramer_von_mises(truth.draws[s], truth.draws[s + 1]).sum()) for s in range(scale.sets)]
-        if not store.has(cell(task, REFERENCE)):
+        if REFERENCE in left:
             rows = [self._row(task, REFERENCE, s, floors[s], floors[s], truth, scale.draws) for s in range(scale.sets)]
             store.put(cell(task, REFERENCE), rows)
         for number, (name, method) in enumerate(self.compared().items()):
-            if store.has(cell(task, name)):
+            if name not in left:
                 continue
             found = method(problem, scale, task.seed(2 + number, seed))
             scores = _scores(truth.draws, found)
@@ -78,6 +92,14 @@ class Comparison(Experiment):
                 rows = [self._row(task, name, 0, float("nan"), floors[0], found, 0)]
             arrays = _histograms(truth.draws[0], found, scores[0][0]) if self.histograms and scores else None
             store.put(cell(task, name), rows, arrays)
+
+    def _practise(self, names: Sequence[str]) -> None:
+        """Once in every process."""
+        for name in names:
+            if (self.name, name) not in _PRACTISED:
+                _PRACTISED.add((self.name, name))
+                method = reference if name == REFERENCE else self.compared()[name]
+                method(self.practice(), PRACTICE, np.random.SeedSequence(0))
 
     def draw(self, table: pd.DataFrame, store: Store) -> plots.Figure:
         if not self.histograms:

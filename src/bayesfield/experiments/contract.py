@@ -8,6 +8,7 @@ import pandas as pd
 
 from bayesfield.experiments.store import Store
 from bayesfield.plots import Figure
+from bayesfield.types import InvalidInput
 
 
 class Task(Protocol):
@@ -32,6 +33,11 @@ class Experiment(ABC):
     @abstractmethod
     def tasks(self, scale: Any) -> Sequence[Task]:
         """The dearest first, so that no core is left with a long one at the end."""
+
+    def only(self, methods: Sequence[str]) -> None:
+        """Leave out all but these methods; none: all."""
+        if methods:
+            raise InvalidInput(f"{self.name} is run whole: it has no choice of methods")
 
     @abstractmethod
     def methods(self, task: Any) -> Sequence[str]:

@@ -1,6 +1,6 @@
 """Figures 6 to 8: the posterior of a chain CRF on lines of files, by number of files; worst and best marginals."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -98,9 +98,14 @@ class DocumentComparison(Comparison):
             return [FileCase(SHOWN, 0)]
         return [FileCase(float(n), model) for n in reversed(SIZES) for model in range(scale.models)]
 
+    def practice(self) -> Problem:
+        return self._of([0])
+
     def problem(self, task: FileCase, seed: int) -> Problem:
+        return self._of(np.random.default_rng(task.seed(0, seed)).permutation(FILES)[: int(task.x)])
+
+    def _of(self, chosen: Iterable[int]) -> Problem:
         files = labelled_files(self.folder, LINES)
-        chosen = np.random.default_rng(task.seed(0, seed)).permutation(FILES)[: int(task.x)]
         crf, prior = line_crf(files), Normal(variance=PRIOR_VARIANCE)
         data = line_sequences(crf, [files[k] for k in chosen])
         return ChainProblem(crf, data, prior, fit_sequences(crf, data, prior=prior, correction="none"))

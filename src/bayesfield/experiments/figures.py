@@ -44,15 +44,18 @@ def reproduce(
     data: str | Path | None = None,
     watch: Watch | None = None,
     client: Any = None,
+    methods: Sequence[str] = (),
 ) -> pd.DataFrame:
     """Run one of the paper's experiments, or go on with it, and write figure, table and manifest to ``out``.
 
     figure: "fig2" … "fig8", "faq" or "ocr". scale: "quick" or "paper". jobs: processes. data: the folder of data sets,
     for those that need one. watch: called with cells finished and cells in all. client: a dask.distributed.Client, or
-    its scheduler's address, whose workers run the cells instead (and see the folder). Returns the table: a row for each
+    its scheduler's address, whose workers run the cells instead (and see the folder). methods: names of those that
+    figures 2 to 8 compare, by default all; what is left out can be added later. Returns the table: a row for each
     method, case and set of draws, or for each predictor and split.
     """
     chosen = experiment(figure, data)
+    chosen.only(methods)
     if isinstance(scale, str) and scale not in chosen.scales:
         raise InvalidInput(f"scale is one of {', '.join(chosen.scales)}; got {scale!r}")
     size = chosen.scales[scale] if isinstance(scale, str) else scale

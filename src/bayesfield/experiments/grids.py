@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from bayesfield.experiments import cases
 from bayesfield.experiments.comparison import Comparison
 from bayesfield.experiments.methods import (
@@ -15,9 +17,9 @@ from bayesfield.experiments.methods import (
     few_steps,
     fitted,
 )
-from bayesfield.inference import Bethe, Exact, Kikuchi, Sampled
+from bayesfield.inference import Bethe, Exact, Kikuchi, Sampled, sample
 from bayesfield.learning import PseudoLikelihood
-from bayesfield.model import grid
+from bayesfield.model import Normal, grid
 from bayesfield.posterior import fit
 from bayesfield.samplers import Exchange, Langevin, Metropolis
 
@@ -66,6 +68,11 @@ class GridComparison(Comparison):
 
     def tasks(self, scale: Scale) -> list[cases.Case]:
         return cases.cases(self.name, scale.models)
+
+    def practice(self) -> Problem:
+        field, prior = grid(3, 3), Normal(variance=1.0)
+        X = sample(field, np.zeros(field.n_parameters), 20, 0)
+        return FieldProblem(field, X, prior, fit(field, X, prior, Exact(), correction="none"))
 
     def problem(self, task: cases.Case, seed: int) -> Problem:
         field, X, prior = task.make(seed)

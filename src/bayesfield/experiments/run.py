@@ -18,7 +18,7 @@ Watch = Callable[[int, int], None]  # cells finished, cells in all
 def run_experiment(
     experiment: Experiment, scale: Any, out: Path, jobs: int, seed: int, watch: Watch, client: Any = None
 ) -> pd.DataFrame:
-    """All cells of an experiment, those that the folder has not yet; then their table.
+    """All cells of an experiment, those that the folder has not yet; then their table, whose attrs say who made it.
 
     jobs: processes. client: a Dask client instead, whose workers see the folder too.
     """
@@ -27,18 +27,24 @@ def run_experiment(
     store.open(settings)
     tasks = experiment.tasks(scale)
     cells = {task.name: [cell(task, method) for method in experiment.methods(task)] for task in tasks}
-    total = sum(len(own) for own in cells.values())
+    names = [name for own in cells.values() for name in own]
     left = [task for task in tasks if not all(store.has(name) for name in cells[task.name])]
-    watch(store.count(), total)
+
+    def tell(_: int) -> None:
+        watch(store.count(names), len(names))
+
+    tell(0)
     one = partial(_run, experiment, scale, store, seed)
     if client is not None:
-        parallel.Cluster(client).map(one, left, lambda _: watch(store.count(), total))
+        parallel.Cluster(client).map(one, left, tell)
     else:
-        parallel.process_map(one, left, jobs, lambda _: watch(store.count(), total))
-    table = pd.DataFrame([row for own in cells.values() for name in own for row in store.rows(name)])
-    store.close(settings)
+        parallel.process_map(one, left, jobs, tell)
+    table = pd.DataFrame([row for name in names for row in store.rows(name)])
+    table.attrs["made_by"] = store.close(settings, names)
     return table
 
 
 def _run(experiment: Experiment, scale: Any, store: Store, seed: int, task: Task) -> None:
-    experiment.run(task, scale, store, seed)
+    """By one thread of BLAS: sums in another order would send chains along other paths, with other numbers of jobs."""
+    with parallel.single_blas():
+        experiment.run(task, scale, store, seed)

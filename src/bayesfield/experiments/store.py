@@ -1,9 +1,12 @@
 """A run's folder: finished cells are kept, so that an interrupted run goes on where it was; and what the run was."""
 
+import hashlib
 import json
 import platform
 import re
+from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,10 @@ _PACKAGES = ("numpy", "scipy", "numba", "pandas", "nutpie", "matplotlib")
 
 @dataclass(frozen=True)
 class Store:
-    """folder/cells/*.json: one file for a case and a method, written whole when it is finished."""
+    """folder/cells/*.json: one file for a case and a method, written whole when it is finished.
+
+    Each says which code made it, so that a table of several versions, which a resumed run may be, is known as one.
+    """
 
     folder: Path
 
@@ -41,24 +47,32 @@ class Store:
                     f"{self.folder} holds a run with other settings ({found}): take another --out, or delete it"
                 )
             return
-        self._write_manifest(settings, finished=False)
+        self._write_manifest(settings, {})
 
-    def close(self, settings: dict[str, Any]) -> None:
-        self._write_manifest(settings, finished=True)
+    def close(self, settings: dict[str, Any], cells: list[str]) -> dict[str, int]:
+        """Returns how many cells were made by which version of the code."""
+        makers = dict(Counter(self._content(name)["made_by"] for name in cells))
+        self._write_manifest(settings, makers)
+        return makers
 
     def has(self, cell: str) -> bool:
-        return self._path(cell).exists()
+        """Whether it is there, and whole."""
+        try:
+            return bool(self._content(cell)["rows"])
+        except (ValueError, KeyError, TypeError):  # it is not there, or cut short
+            return False
 
-    def count(self) -> int:
-        return sum(1 for _ in self.cells.glob("*.json"))
+    def count(self, cells: list[str]) -> int:
+        """How many of these are there."""
+        return sum(self._path(cell).exists() for cell in cells)
 
     def put(self, cell: str, rows: list[dict[str, Any]], arrays: dict[str, FloatArray] | None = None) -> None:
         if arrays:
             write_npz(self._path(cell).with_suffix(".npz"), **arrays)
-        write_text(self._path(cell), json.dumps(rows))
+        write_text(self._path(cell), json.dumps({"made_by": made_by(), "rows": rows}))
 
     def rows(self, cell: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(read_text(self._path(cell)))
+        found: list[dict[str, Any]] = self._content(cell)["rows"]
         return found
 
     def arrays(self, cell: str) -> dict[str, Any]:
@@ -68,18 +82,33 @@ class Store:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
 
+    def _content(self, cell: str) -> dict[str, Any]:
+        found = json.loads(read_text(self._path(cell)))
+        return found if isinstance(found, dict) else {"made_by": "unknown", "rows": found}
+
     def _path(self, cell: str) -> Path:
         return self.cells / (re.sub(r"[^A-Za-z0-9.-]+", "-", cell) + ".json")
 
-    def _write_manifest(self, settings: dict[str, Any], finished: bool) -> None:
+    def _write_manifest(self, settings: dict[str, Any], makers: dict[str, int]) -> None:
         content = {
             "settings": settings,
-            "finished": finished,
+            "finished": bool(makers),
             "bayesfield": bayesfield.__version__,
             "python": platform.python_version(),
             "packages": {name: _version(name) for name in _PACKAGES},
+            "cells_made_by": makers,
         }
         write_text(self.folder / "manifest.json", json.dumps(content, indent=2) + "\n")
+
+
+@cache
+def made_by() -> str:
+    """The library's version, with a fingerprint of its sources: methods change between releases, too."""
+    root = Path(bayesfield.__file__).parent
+    sources = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        sources.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    return f"{bayesfield.__version__}+{sources.hexdigest()[:12]}"
 
 
 def _version(name: str) -> str:

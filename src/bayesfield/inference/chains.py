@@ -16,6 +16,7 @@ from bayesfield.types import FloatArray, GraphArrays, IntArray
 
 _LONELY = 16  # chains in a batch below which a large field is swept colour by colour
 _LARGE = 1000  # variables
+_PARTS = 32  # batches of draws: as many on any machine, for the kernel goes by a batch's size
 _BRIEF = 200_000  # updates below which starting threads takes longer than the work
 
 
@@ -91,7 +92,7 @@ def gibbs_draws(graph: Graph, theta: FloatArray, n: int, sweeps: int, seed: int)
     """The states of n chains after so many sweeps, (n, variables)."""
     states, seeds = fresh(graph.arrays, n, seed)
     few = n * sweeps * len(graph.arrays.cardinality) < _BRIEF
-    batches = 1 if few else max(1, min(n, 4 * parallel.cores()))
+    batches = 1 if few else max(1, min(n, _PARTS))
     run(graph, np.broadcast_to(theta, (batches, len(theta))), states, seeds, sweeps, count=False)
     return states.astype(np.int64)
 

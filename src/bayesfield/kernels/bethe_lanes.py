@@ -4,6 +4,8 @@ Messages are odds, as in ``pairs``: r' = (aB + r) / (B + ar), with B the odds of
 log Z is stationary in the messages at a fixed point, so messages that are right to 1e-4 leave it right to 1e-8 or so.
 Strong couplings have one slow, collective mode; every PERIOD sweeps its geometric series is summed (Aitken), which
 takes a few tens of sweeps where plain ones would take hundreds.
+
+A lane whose messages have settled is left as it is, so that its log Z does not depend on its neighbours.
 """
 
 from typing import NamedTuple
@@ -31,6 +33,7 @@ class Lanes(NamedTuple):
     belief: FloatArray  # (n, WIDTH) B
     constant: FloatArray  # (WIDTH,)
     gap: FloatArray  # (WIDTH,)
+    moving: FloatArray  # (WIDTH,) 1, or 0 once a lane has settled
 
 
 @jit
@@ -45,6 +48,7 @@ def make_lanes(g: GraphArrays) -> Lanes:
         np.empty((n, WIDTH)),
         np.empty(WIDTH),
         np.empty(WIDTH),
+        np.empty(WIDTH),
     )
 
 
@@ -55,10 +59,13 @@ def log_z(
     """log Z of each lane's θ, theta (T, WIDTH), from uniform messages; NaN where they have not settled in time."""
     _odds(g, pairs, theta, lanes)
     lanes.message[:] = 1.0
+    lanes.moving[:] = 1.0
     for sweep in range(sweeps):
         lanes.gap[:] = 0.0
         _sweep(g, pairs, lanes, tolerance, sweep % 2 == 1)
-        if lanes.gap.max() <= 0.0:
+        for c in range(WIDTH):
+            lanes.moving[c] *= lanes.gap[c] > 0.0
+        if lanes.moving.max() == 0.0:
             break
         phase = sweep % PERIOD
         if phase == PERIOD - 5:
@@ -68,7 +75,7 @@ def log_z(
         elif phase == PERIOD - 1:
             _extrapolate(lanes)
     for c in range(WIDTH):
-        lanes.constant[c] += 0.0 if lanes.gap[c] <= 0.0 else np.nan
+        lanes.constant[c] += 0.0 if lanes.moving[c] == 0.0 else np.nan
     _free_energy(g, pairs, lanes, out)
 
 
@@ -82,7 +89,7 @@ def _extrapolate(lanes: Lanes) -> None:
             both += before * after
             first += before * before
         rate = both / first
-        if 0.0 < rate < SLOWEST:
+        if 0.0 < rate < SLOWEST and lanes.moving[c] > 0.0:
             for k in range(len(lanes.message)):
                 a = lanes.coupling[k, c]
                 new = lanes.message[k, c] + (lanes.message[k, c] - lanes.old[k, c]) * rate / (1.0 - rate)
@@ -138,7 +145,7 @@ def _sweep(g: GraphArrays, pairs: PairArrays, lanes: Lanes, tolerance: float, ba
             for c in range(WIDTH):
                 new = (a[c] * B[c] + r[c]) / (B[c] + a[c] * r[c])
                 lanes.gap[c] = max(lanes.gap[c], abs(new - to[c]) - tolerance * new)
-                to[c] = new
+                to[c] = new if lanes.moving[c] > 0.0 else to[c]
 
 
 @jit

@@ -1,6 +1,8 @@
 """The one decorator of every kernel, so that all share the same Numba options; and an instruction that Numba lacks."""
 
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
@@ -19,7 +21,24 @@ _FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
 def jit(function: Callable[P, T]) -> Callable[P, T]:
     """Compile ``function`` at its first call and keep the machine code on disk."""
     compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FASTMATH)(function)
+    _stamp(compiled)
     return cast(Callable[P, T], compiled)
+
+
+def _stamp(compiled: Any) -> None:
+    """Kept code is for the sources of all kernels as they are. Numba looks at the function's own file only, and code
+    that was compiled for another layout of a tuple that comes from the next file reads beside the arrays."""
+    kept = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if kept is not None and hasattr(kept, "_source_stamp"):
+        kept._source_stamp = (kept._source_stamp, _sources())
+
+
+@cache
+def _sources() -> tuple[tuple[str, float, int], ...]:
+    """Names, times and sizes of the files that kernels are made of."""
+    here = Path(__file__).parent
+    files = [*sorted(here.glob("*.py")), here.parent / "types.py"]
+    return tuple((path.name, path.stat().st_mtime, path.stat().st_size) for path in files if path.exists())
 
 
 @intrinsic

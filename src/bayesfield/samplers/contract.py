@@ -1,5 +1,6 @@
 """What samplers of the parameter posterior share: the problem, a chain's state, and what every sampler can do."""
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -38,6 +39,12 @@ class Problem:
     @property
     def size(self) -> int:
         return len(self.centre)
+
+    def fingerprint(self) -> str:
+        """Of the data and the prior, up to rounding; not of the rough shape."""
+        o = self.objective
+        parts = (np.array([o.weight]), o.statistic, o.location, np.asarray(o.precision))
+        return hashlib.sha256(b"".join((np.round(p, 8) + 0.0).tobytes() for p in parts)).hexdigest()[:16]
 
 
 @dataclass(eq=False)

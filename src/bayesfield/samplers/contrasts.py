@@ -104,8 +104,9 @@ class _Holes:
     def drift(self, steps: Steps, x: FloatArray, seeds: np.ndarray, kept: FloatArray) -> None:
         objective, thin = self._objective, len(steps.noise) // len(kept)
         graph, design = objective.field.graph, objective.field.design
-        rng, unused = np.random.default_rng(int(seeds[0, 0]) >> 1), np.zeros(graph.n_entries)
+        unused = np.zeros(graph.n_entries)
         for k, noise in enumerate(steps.noise):
+            rng = np.random.default_rng(int(seeds[0, 0]) >> 1)  # anew at every step: the same in blocks of any length
             filled = completed(objective.codes, objective.clamped, x, rng)
             states = filled.astype(np.int32)
             gibbs.sweep_chains(graph.arrays, design.potentials(x), states, seeds, steps.sweeps, unused)

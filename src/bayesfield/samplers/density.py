@@ -27,12 +27,12 @@ def of_field(objective: Objective) -> FieldObjective:
 
 
 def fast_target(objective: Objective, engine: Engine) -> Target | None:
-    """The posterior for compiled samplers: with Exact(), and with Bethe() on binary pairwise fields."""
+    """The posterior for compiled samplers: with Exact(), and with Bethe() as it comes on binary pairwise fields."""
     if not isinstance(objective, FieldObjective) or isinstance(objective, HiddenObjective):
         return None
     graph, design = objective.field.graph, objective.field.design
     exact = isinstance(engine, Exact)
-    if not exact and not (isinstance(engine, Bethe) and graph.binary_pairs and np.isfinite(design.offset).all()):
+    if not exact and not (engine == Bethe() and graph.binary_pairs and np.isfinite(design.offset).all()):
         return None
     full = objective.precision.ndim == 2
     size = len(objective.statistic)

@@ -25,6 +25,7 @@ class Draws:
 
     stats: figures of each draw by name, (chain, draw): energy, acceptance, … as the sampler has them. chains: where
     they stand, to go on from (``sample_posterior(..., resume=draws)``). sampler, warmup, thin, seconds: how they came.
+    target: fingerprint of data and prior; empty where that is not known.
     """
 
     field: Parametrised
@@ -35,6 +36,7 @@ class Draws:
     warmup: int
     thin: int
     seconds: float
+    target: str = ""
 
     @property
     def flat(self) -> FloatArray:
@@ -85,6 +87,7 @@ class Draws:
             "warmup": self.warmup,
             "thin": self.thin,
             "seconds": self.seconds,
+            "target": self.target,
             "chains": [_chain_record(c) for c in self.chains],
         }
         arrays = {f"stat:{name}": figures for name, figures in self.stats.items()}
@@ -145,7 +148,7 @@ def _draws(stored: dict[str, Any], field: Parametrised) -> Draws:
     if not isinstance(header["chains"], list) or len(header["chains"]) != len(values):
         raise InvalidInput("it needs a record for each chain")
     chains = [_chain(record, k, stored, F) for k, record in enumerate(header["chains"])]
-    return Draws(field, values, stats, chains, **own)
+    return Draws(field, values, stats, chains, **own, target=str(header.get("target", "")))
 
 
 def _chain(record: dict[str, Any], k: int, stored: dict[str, Any], size: int) -> Chain:

@@ -70,7 +70,7 @@ class Exchange(Options):
             mean = field.design.expectations(counts(field.graph, drawn)) / N
             ratio = self._gain(objective, chain, proposal) - N * float(move @ mean)
         ratio += objective.log_prior(proposal) - objective.log_prior(chain.position)
-        if np.log(chain.uniforms.random()) >= ratio:
+        if not np.log(chain.uniforms.random()) < ratio:  # no number is no reason to move
             return False
         chain.position, chain.memory = proposal, None
         return True
@@ -81,7 +81,9 @@ class Exchange(Options):
             return float((proposal - chain.position) @ objective.statistic) * objective.weight
         if chain.memory is None:
             chain.memory = objective.completed(chain.position).log_z
-        return objective.completed(proposal).log_z - float(chain.memory)
+        found = objective.completed(proposal)
+        settled = all(marginals.status.converged for _, marginals in found.phases)
+        return found.log_z - float(chain.memory) if settled else -np.inf
 
     def _draw(self, objective: FieldObjective, theta: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
         graph = objective.field.graph

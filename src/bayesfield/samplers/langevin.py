@@ -49,8 +49,13 @@ class Langevin(Options):
         size = shared.problem.size
         kept = np.empty((len(chains), draws, size))
         for c, chain in enumerate(chains):
+            generators = shared.contrast.generators
             if chain.memory is None:
-                chain.memory = parallel.chain_seeds(int(chain.uniforms.integers(2**62)), shared.contrast.generators)
+                chain.memory = parallel.chain_seeds(int(chain.uniforms.integers(2**62)), generators)
+            if len(chain.memory) != generators:
+                raise InvalidInput(
+                    f"these chains go on with {generators} generators, and have {len(chain.memory)}: other cases"
+                )
             noise = self.step * chain.normals.standard_normal((draws * thin, size)) @ shared.problem.factor.T
             position = chain.position.copy()
             shared.contrast.drift(

@@ -36,29 +36,32 @@ def sample_posterior(
     sampler: Sampler | None = None,
     *,
     draws: int = 1000,
-    chains: int = 4,
+    chains: int | None = None,
     warmup: int | None = None,
-    thin: int = 1,
+    thin: int | None = None,
     shape: Posterior | None = None,
     seed: int = 0,
     resume: Draws | None = None,
     watch: Progress | None = None,
     client: Any = None,
 ) -> Draws:
-    """Draws of a field's parameters given fully observed cases, by Markov chains.
+    """Draws of a field's parameters given cases, by Markov chains.
 
-    X: (N, n) array or DataFrame in the states' own values. prior: by default Normal(variance=1). sampler: bf.NUTS() by
-    default; bf.Metropolis(), bf.Exchange() or bf.Langevin(), each with options of its own.
+    X: (N, n) array or DataFrame in the states' own values; missing cells and hidden variables are summed over. prior:
+    by default Normal(variance=1). sampler: bf.NUTS() by default; bf.Metropolis(), bf.Exchange() or bf.Langevin(), each
+    with options of its own.
 
-    draws: kept for each chain, every ``thin``-th step. warmup: steps before, which tune step sizes and are not kept;
-    by default 300 for NUTS and 50 · F, at least 1,000, for the others. shape: a posterior whose Gaussian gives starts,
-    proposals and mass matrix; by default a quick fit. resume: earlier draws to go on from, without warm-up unless
-    asked for; the new draws are appended. watch: called with the share of the work done. client: a
-    dask.distributed.Client, whose workers run a chain each; the same numbers.
+    draws: kept for each of the chains (by default 4), every ``thin``-th step (by default every one). warmup: steps
+    before, which tune step sizes and are not kept; by default 300 for NUTS and 50 · F, at least 1,000, for the others.
+    shape: a posterior whose Gaussian gives starts, proposals and mass matrix; by default a quick fit. resume: earlier
+    draws of the same posterior to go on from, with as many chains and as thin, without warm-up unless asked for; the
+    new draws are appended. watch: called with the share of the work done. client: a dask.distributed.Client, whose
+    workers run a chain each; the same numbers.
     """
     chosen = NUTS() if sampler is None else sampler
     problem = _problem(field, X, _fixed(prior, field), _checked(chosen), shape)
-    return sample_problem(field, problem, chosen, Length(draws, chains, warmup, thin), seed, resume, watch, client)
+    length = _length(draws, chains, warmup, thin, resume)
+    return sample_problem(field, problem, chosen, length, seed, resume, watch, client)
 
 
 def sample_sequences(
@@ -70,9 +73,9 @@ def sample_sequences(
     *,
     Z: Sequence[Any] | None = None,
     draws: int = 1000,
-    chains: int = 4,
+    chains: int | None = None,
     warmup: int | None = None,
-    thin: int = 1,
+    thin: int | None = None,
     shape: Posterior | None = None,
     seed: int = 0,
     resume: Draws | None = None,
@@ -94,7 +97,8 @@ def sample_sequences(
         shape = fit_sequences(crf, data, prior=given, correction="none", form="dense")
     small = crf.n_parameters <= _FULL or not isinstance(chosen, NUTS)
     problem = Problem(objective, shape.mean, shape.form.draws(np.eye(crf.n_parameters)) if small else shape.sd)
-    return sample_problem(crf, problem, chosen, Length(draws, chains, warmup, thin), seed, resume, watch, client)
+    length = _length(draws, chains, warmup, thin, resume)
+    return sample_problem(crf, problem, chosen, length, seed, resume, watch, client)
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,17 @@ class Length:
             raise InvalidInput("draws, chains and thin must be above zero, and warmup not below it")
 
 
+def _length(draws: int, chains: int | None, warmup: int | None, thin: int | None, resume: Draws | None) -> Length:
+    """What was asked for; where draws are to be gone on with, as they were."""
+    if resume is None:
+        return Length(draws, 4 if chains is None else chains, warmup, 1 if thin is None else thin)
+    known = {"chains": len(resume.chains), "thin": resume.thin}
+    for (name, had), wanted in zip(known.items(), (chains, thin), strict=True):
+        if wanted not in (None, had):
+            raise InvalidInput(f"these draws have {name}={had}, and go on alike; got {name}={wanted}")
+    return Length(draws, warmup=warmup, **known)
+
+
 def sample_problem(
     model: Parametrised,
     problem: Problem,
@@ -122,11 +137,13 @@ def sample_problem(
     client: Any = None,
 ) -> Draws:
     """Draws of a model's parameters. seed, resume, watch, client: as in ``sample_posterior``."""
-    begun, warmup = time.perf_counter(), length.warmup
+    begun, warmup, target = time.perf_counter(), length.warmup, problem.fingerprint()
     if resume is not None and (resume.sampler != repr(sampler) or resume.values.shape[2] != problem.size):
         raise InvalidInput(
             f"these draws came from {resume.sampler} on {resume.values.shape[2]} parameters: go on alike"
         )
+    if resume is not None and resume.target not in ("", target):
+        raise InvalidInput("these draws are of another posterior (other cases, or another prior): begin anew")
     state = new_chains(problem, length.chains, seed) if resume is None else copy.deepcopy(resume.chains)
     if warmup is None:
         warmup = 0 if resume is not None and not isinstance(sampler, NUTS) else _warmup(sampler, problem.size)
@@ -140,7 +157,7 @@ def sample_problem(
         values = np.concatenate([resume.values, values], axis=1)
         stats = {name: np.concatenate([resume.stats[name], stats[name]], axis=1) for name in stats}
         warmup, seconds = resume.warmup, resume.seconds + seconds
-    return Draws(model, values, stats, run.chains, repr(sampler), warmup, length.thin, seconds)
+    return Draws(model, values, stats, run.chains, repr(sampler), warmup, length.thin, seconds, target)
 
 
 def _apart(sampler: Sampler, problem: Problem, chains: list[Chain], plan: Plan, watch: Progress, client: Any) -> Run:
@@ -158,6 +175,11 @@ def _alone(sampler: Sampler, problem: Problem, plan: Plan, chain: Chain) -> Run:
 def _checked(sampler: Any) -> Any:
     if not isinstance(sampler, Sampler):
         raise InvalidInput(f"sampler is an object such as bf.NUTS() or bf.Metropolis(); got {sampler!r}")
+    if isinstance(sampler, NUTS | Metropolis) and isinstance(sampler.engine, Sampled):
+        raise InvalidInput(
+            f"{sampler!r} needs log Z, which sampling does not give; bf.Exchange(bf.Sampled()) does without, or take "
+            "another engine"
+        )
     return sampler
 
 
