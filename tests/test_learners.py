@@ -475,6 +475,62 @@ def test_where_the_curvature_comes_from():
     assert "Exact() the optimum is" in str(engine.record)
 
 
+def test_auto_is_the_default_engine_of_every_method():
+    field = bf.grid(3, 3)
+    X = bf.sample(field, np.full(21, 0.3), 300, 0)
+    left_out, named = (bf.fit(field, X, method="pseudo_likelihood", engine=engine) for engine in (None, "auto"))
+    np.testing.assert_array_equal(left_out.sd, named.sd)
+    assert left_out.record.response == named.record.response == "PseudoLikelihood()"
+
+
+def test_a_sandwich_of_few_cases_says_that_it_is_narrow():
+    field = bf.grid(3, 3)
+    X = bf.sample(field, np.full(21, 0.3), 100, 0)
+    assert "too narrow: 20 cases" in str(bf.fit(field, X[:20], method="pseudo_likelihood").record)
+    assert "too narrow" not in str(bf.fit(field, X, method="pseudo_likelihood").record)
+
+
+def ring_with_noise():
+    """Couplings of 0.8 around a ring of five, and five more edges with none."""
+    field = bf.pairwise(5, itertools.combinations(range(5), 2))
+    ring = np.array([abs(i - j) in (1, 4) for i, j in itertools.combinations(range(5), 2)])
+    return field, bf.sample(field, np.concatenate([np.zeros(5), np.where(ring, 0.8, 0.0)]), 1000, 4), ring
+
+
+@pytest.mark.parametrize("method", ["pseudo_likelihood", "pcd", "iterative_scaling", "newton"])
+@pytest.mark.parametrize("prior", [bf.ARD(), bf.Normal(variance="evidence"), bf.Cauchy(scale=1.0)], ids=repr)
+def test_learners_under_priors_that_the_data_choose(method, prior):
+    """ARD drops what is not there, and what it drops is zero; all find the ring."""
+    field, X, ring = ring_with_noise()
+    posterior = bf.fit(field, X, prior, method=method, correction="none")
+    couplings, sd = posterior.mode[5:], posterior.sd[5:]
+    np.testing.assert_allclose(couplings[ring], 0.8, atol=0.2)
+    assert (np.abs(couplings[~ring]) < 4.5 * np.maximum(sd[~ring], 1e-4)).all()
+    if isinstance(prior, bf.ARD):
+        gone = posterior.record.prior.table["dropped"].to_numpy()
+        assert gone[5:][~ring].any()
+        assert not gone[5:][ring].any()
+        np.testing.assert_allclose(posterior.mode[gone], 0.0, atol=1e-3)
+
+
+def test_variances_are_chosen_by_curvature_not_by_the_sandwich():
+    field, X, _ = ring_with_noise()
+    sandwich, naive = (
+        bf.fit(field, X, bf.Normal(variance="evidence"), method=bf.PseudoLikelihood(covariance=covariance))
+        for covariance in ("sandwich", "naive")
+    )
+    np.testing.assert_allclose(sandwich.record.prior.table["variance"], naive.record.prior.table["variance"], rtol=1e-6)
+    np.testing.assert_allclose(sandwich.mode, naive.mode, atol=1e-6)
+    assert np.abs(sandwich.sd / naive.sd - 1).max() > 0.02
+
+
+@pytest.mark.parametrize("prior", [bf.ARD(), bf.Normal(variance="evidence"), bf.Cauchy(scale=1.0)], ids=repr)
+def test_a_method_without_a_prior_cannot_choose_one(prior):
+    field, X, _ = ring_with_noise()
+    with pytest.raises(bf.InvalidInput, match="knows no prior"):
+        bf.fit(field, X, prior, method="pseudo_moments")
+
+
 def test_correction_stays_out_of_it():
     field = bf.grid(3, 3)
     X = bf.sample(field, np.full(21, 0.2), 300, 0)

@@ -102,6 +102,10 @@ def test_sensitivity_with_a_cauchy_prior_and_without_data(network):
         bf.prior_sensitivity(network.without_data())
     with pytest.raises(bf.InvalidInput, match="above zero"):
         bf.prior_sensitivity(network, [0.0])
+    with pytest.raises(bf.InvalidInput, match="no posterior under another prior"):
+        bf.prior_sensitivity(bf.fit(network.field, X, method="pcd"), [2.0])
+    with pytest.raises(bf.InvalidInput, match="fit with one engine"):
+        bf.prior_sensitivity(bf.fit(network.field, X, engine="exact", response="bethe"), [2.0])
 
 
 def test_reliability_counts_every_cell_once(network):

@@ -200,6 +200,40 @@ def test_going_on_gives_the_numbers_of_one_long_run(sampler, tmp_path):
             np.testing.assert_allclose(rest.stats[name], figures, atol=1e-9)
 
 
+def test_going_on_inherits_what_the_draws_were_made_with():
+    field, X = problem(2, 20)
+    first = bf.sample_posterior(field, X, PRIOR, bf.Metropolis(), draws=20, chains=3, thin=5, warmup=50)
+    longer = bf.sample_posterior(field, X[::-1], PRIOR, bf.Metropolis(), draws=10, resume=first)  # the same cases
+    assert longer.values.shape[:2] == (3, 30)
+    assert longer.thin == 5
+
+
+def test_langevin_with_holes_goes_on_as_one_long_run():
+    field, X = problem(2, 20)
+    X = X.astype(float)
+    X[::3, 1] = np.nan
+    options = {"prior": PRIOR, "sampler": bf.Langevin(), "chains": 2, "seed": 5}
+    whole = bf.sample_posterior(field, X, draws=12, warmup=20, **options)
+    first = bf.sample_posterior(field, X, draws=5, warmup=20, **options)
+    rest = bf.sample_posterior(field, X, draws=7, resume=first, **options)
+    np.testing.assert_allclose(rest.values, whole.values, atol=1e-12)
+
+
+def test_a_chain_does_not_depend_on_its_neighbours():
+    """Bethe's lanes: a chain alone, as a worker of a cluster runs it, and beside others."""
+    field, X = problem(3, 60)
+    beside = bf.sample_posterior(field, X, PRIOR, bf.Metropolis(bf.Bethe()), draws=50, warmup=100, chains=3, seed=2)
+    alone = bf.sample_posterior(field, X, PRIOR, bf.Metropolis(bf.Bethe()), draws=50, warmup=100, chains=1, seed=2)
+    np.testing.assert_array_equal(alone.values[0], beside.values[0])
+
+
+@pytest.mark.parametrize("sampler", [bf.Metropolis(bf.Sampled()), bf.NUTS(bf.Sampled())], ids=repr)
+def test_engines_without_log_z_are_refused(sampler):
+    field, X = problem(2, 10)
+    with pytest.raises(bf.InvalidInput, match="needs log Z"):
+        bf.sample_posterior(field, X, sampler=sampler)
+
+
 def test_nuts_goes_on_from_where_it_stands():
     field, X = problem(2, 50)
     first = bf.sample_posterior(field, X, PRIOR, draws=500)
@@ -276,6 +310,12 @@ def test_going_on_with_another_sampler_is_refused(tmp_path):
     draws = bf.sample_posterior(field, X, sampler=bf.Metropolis(), draws=5, warmup=10)
     with pytest.raises(bf.InvalidInput, match="Metropolis"):
         bf.sample_posterior(field, X, sampler=bf.Langevin(), resume=draws)
+    for other, text in (({"chains": 3}, "chains=4"), ({"thin": 7}, "thin=1")):
+        with pytest.raises(bf.InvalidInput, match=text):
+            bf.sample_posterior(field, X, sampler=bf.Metropolis(), resume=draws, **other)
+    for cases, prior in ((X[:-1], None), (X, PRIOR)):
+        with pytest.raises(bf.InvalidInput, match="another posterior"):
+            bf.sample_posterior(field, cases, prior, bf.Metropolis(), resume=draws)
     (tmp_path / "other.npz").write_bytes(b"no draws")
     with pytest.raises(bf.InvalidInput, match="no draws"):
         bf.load_draws(tmp_path / "other.npz", field)

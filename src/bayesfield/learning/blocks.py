@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from bayesfield import memory, parallel
 from bayesfield.graph import CompiledField
 from bayesfield.kernels.composite import Blocks
-from bayesfield.types import BoolArray, GraphArrays, IntArray
+from bayesfield.types import BoolArray, Cost, GraphArrays, IntArray
 
 
 def grown_blocks(g: GraphArrays, largest: int) -> list[list[int]]:
@@ -71,8 +72,16 @@ def block_arrays(known: CompiledField, blocks: Sequence[Iterable[int]]) -> Block
     entries = _incidence(np.repeat(np.arange(n + m), sizes), np.arange(size), (n + m, size))
     local = (touched @ entries @ (known.design.matrix != 0)).tocsr()
     local.sort_indices()
+    _require_room(int(np.diff(touched.indptr).max(initial=0)), int(states.max(initial=1)))
     pointers = [part.astype(np.int64) for m in (touched, local) for part in (m.indptr, m.indices)]
     return Blocks(of_variable, step, states, *pointers)
+
+
+def _require_room(tables: int, states: int) -> None:
+    """For offsets of the largest block's tables, and its probabilities, of every thread."""
+    numbers = float(parallel.cores()) * (tables + 1) * states
+    what = Cost(numbers, 8.0 * numbers, f"a block of {states:,} joint states in {tables:,} tables")
+    memory.require(what, "a composite likelihood", "Take smaller blocks: bf.PseudoLikelihood(block=…).")
 
 
 def _incidence(rows: IntArray, columns: IntArray, shape: tuple[int, int]) -> Any:

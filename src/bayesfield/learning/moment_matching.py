@@ -31,20 +31,27 @@ class PseudoMoments(Options):
 
 def matched_moments(objective: FieldObjective) -> Optimum:
     """The matching parameters, with value and gradient there by the objective's engine."""
-    point = objective.at(pseudo_moments(objective))
-    return Optimum(point, Status(Outcome.CLOSED_FORM), ())
+    parameters, left = _matched(objective)
+    outcome = Outcome.CLOSED_FORM if left == 0 else Outcome.NO_OPTIMUM
+    detail = "" if left == 0 else f"least squares were not solved in {_STEPS} steps of conjugate gradients"
+    return Optimum(objective.at(parameters), Status(outcome, detail=detail), ())
 
 
 def pseudo_moments(objective: FieldObjective) -> FloatArray:
     """λ whose tables come closest to having the data's smoothed frequencies as beliefs; the prior mean without data."""
+    return _matched(objective)[0]
+
+
+def _matched(objective: FieldObjective) -> tuple[FloatArray, int]:
+    """The same, and what conjugate gradients say: 0 where they ended."""
     known = objective.field
     if not objective.weight:
-        return objective.location
+        return objective.location, 0
     target = _matching_tables(known.graph.arrays, objective.frequencies()) - known.design.offset
     target[~np.isfinite(target)] = 0.0
     moves, A = _Moves(known.graph.arrays), known.design.matrix
     if not A.shape[1]:
-        return np.empty(0)
+        return np.empty(0), 0
 
     def normal(v: FloatArray) -> FloatArray:
         """(MA)ᵀMA v + ridge v; M itself is not formed: the square of a table's size is large where states are many."""
@@ -55,8 +62,8 @@ def pseudo_moments(objective: FieldObjective) -> FloatArray:
     operator = LinearOperator((A.shape[1], A.shape[1]), matvec=normal, dtype=np.float64)
     diagonal = np.asarray(A.multiply(A).sum(axis=0)).ravel() + _RIDGE
     scale = LinearOperator(operator.shape, matvec=lambda v: v / diagonal, dtype=np.float64)
-    result, _ = cg(operator, right, rtol=_TIGHT, maxiter=_STEPS, M=scale)
-    return np.asarray(result, dtype=np.float64)
+    result, left = cg(operator, right, rtol=_TIGHT, maxiter=_STEPS, M=scale)
+    return np.asarray(result, dtype=np.float64), left
 
 
 def _matching_tables(g: GraphArrays, frequencies: FloatArray) -> FloatArray:

@@ -40,7 +40,7 @@ from bayesfield.posterior.found import (
     warn_of,
 )
 from bayesfield.posterior.laplace import Posterior
-from bayesfield.posterior.methods import Learner, as_method, learn, uncorrected
+from bayesfield.posterior.methods import Learner, as_method, for_evidence, learn, uncorrected
 from bayesfield.posterior.modes import Starts
 from bayesfield.posterior.prior_record import PriorRecord
 from bayesfield.posterior.relevance import adapted
@@ -113,7 +113,7 @@ def fit(
         raise InvalidInput(f'with weights method is "auto", "newton", "lbfgs" or "pseudo_likelihood"; got {method!r}')
     if client is not None and settings.method not in ("auto", "newton", "lbfgs"):
         raise InvalidInput(f'with a client method is "auto", "newton" or "lbfgs"; got {method!r}')
-    given = None if engine is None else objective.engine
+    given = None if objective.engine == Auto() else objective.engine
     curved = None if response is None else as_engine(response)
     return fit_objective(field, objective, round(objective.weight), known, given, curved, settings, correction, rng)
 
@@ -275,12 +275,19 @@ def _adapted(
     if tails is None and not prior.learned(task.field):
         return found, None
     chosen = found.objective.engine if isinstance(task.method, str) else engine
+    method = for_evidence(task.method)
 
-    def solve(precision: FloatArray, location: FloatArray, start: FloatArray) -> Found:
+    def solve(precision: FloatArray, location: FloatArray, start: FloatArray, by: str | Learner = method) -> Found:
         objective = replace(task.objective, precision=precision, location=location, tails=tails)
-        return _found(replace(task, objective=objective, start=start), chosen, rng)[0]
+        return _found(replace(task, method=by, objective=objective, start=start), chosen, rng)[0]
 
-    return adapted(prior, task.field, found, solve)
+    def again(last: Found, by: str | Learner) -> Found:
+        return solve(last.objective.precision, last.objective.location, last.optimum.parameters, by)
+
+    if method == task.method:
+        return adapted(prior, task.field, found, solve)
+    last, record = adapted(prior, task.field, again(found, method), solve)
+    return again(last, task.method), record
 
 
 def _choose(task: _Task, auto: Auto, rng: np.random.Generator) -> tuple[Found, tuple[str, ...], Check | None]:

@@ -46,6 +46,7 @@ _LEARNERS: dict[str, Learner] = {
     "pseudo_moments": PseudoMoments(),
 }
 METHODS = (*_MINIMISERS, *_LEARNERS)
+BIASED = frozenset(_LEARNERS) - {"iterative_scaling"}  # names of those that end beside the posterior's mode
 
 
 class Task(Protocol):
@@ -99,6 +100,17 @@ def uncorrected(method: str | Learner, correction: str) -> tuple[str, str] | Non
     return "none", f"{name} ends beside the posterior's mode, where corrections start" if correction == "auto" else ""
 
 
+def for_evidence(method: str | Learner) -> str | Learner:
+    """The same learner with a precision that is the data's curvature and the prior's: variances are chosen by what the
+    two say of each other, and a sandwich is their sum no more. Refuses one that knows no prior."""
+    if isinstance(method, PseudoMoments):
+        raise InvalidInput(
+            'method="pseudo_moments" knows no prior, so the data cannot choose one by it; take another method, or '
+            "bf.Normal(variance=…) with a number"
+        )
+    return replace(method, covariance="naive") if isinstance(method, PseudoLikelihood) else method
+
+
 def learn(task: Task, learner: Learner, engine: Engine | None) -> tuple[Found, tuple[str, ...]]:
     """The learner's parameters, the precision there, and why by this engine. engine: the user's, or None."""
     if isinstance(task.objective, HiddenObjective):
@@ -143,6 +155,11 @@ def _composite(task: Task, learner: PseudoLikelihood, engine: Engine | None) -> 
     else:
         sandwich = learner.covariance == "sandwich"
         precision = near.sandwich(optimum.point) if sandwich else near.posterior_precision(optimum.point)
+        if sandwich and o.weight <= len(start):
+            choice = (
+                f"widths are too narrow: {o.weight:.0f} cases do not tell how {len(start)} scores vary together; "
+                'covariance="naive" needs no more than the curvature',
+            )
     return Found(o, o, optimum, precision, status, _name(learner), repr(learner), own=True), choice
 
 

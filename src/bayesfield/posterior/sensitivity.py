@@ -11,6 +11,7 @@ from bayesfield.learning import FieldObjective
 from bayesfield.model import Cauchy, Normal, Prior
 from bayesfield.posterior.fitting import Settings, fit_objective
 from bayesfield.posterior.laplace import Posterior, require_posterior
+from bayesfield.posterior.methods import BIASED
 from bayesfield.types import InvalidInput
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -44,8 +45,13 @@ def _refitted(posterior: Posterior, factor: float, rng: np.random.Generator | in
     objective, record = posterior.objective, posterior.record
     if not isinstance(objective, FieldObjective):
         raise InvalidInput("prior_sensitivity refits: it takes a posterior with its data, as bf.fit returns it")
-    if posterior.plain is None:
+    if posterior.plain is None or record.method in BIASED:
         raise InvalidInput(f'{record.method} has no posterior under another prior; fit with method="auto"')
+    if record.response != record.engine:
+        raise InvalidInput(
+            f"the mode is by {record.engine} and the curvature by {record.response}, which refits would not keep "
+            "apart; fit with one engine"
+        )
     field, prior = posterior.field, _widened(posterior, objective, factor)
     scaled = replace(
         objective, precision=prior.precision(field), location=prior.location(field), tails=prior.tails(field)
