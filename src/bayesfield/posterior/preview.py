@@ -44,6 +44,7 @@ _LBFGS = 130  # inferences of one without, the products with the curvature that 
 _ROUGH = 40  # inferences of a rough one
 _SAMPLED = 14  # sampled inferences, each with its covariance
 _REFINED = 3.5  # steps of a variational correction
+_SPREAD = 16  # sampled inferences that one by chains is worth, with their covariances
 _DEAR = 3.0  # seconds, about, of a curvature of which only a few columns are tried
 _COLUMNS = 8
 _OWN = 1.5e-4  # seconds of our own in every step that is repeated
@@ -229,7 +230,7 @@ def _corrected(plan: _Plan, trial: _Trial) -> float:
     each = trial.along + _OWN
     skewness = size * each if size <= MOST else 0.0
     if plan.method == SAMPLED_NEWTON:
-        return _REFINED * 3.0 * (trial.once + trial.bent) if plan.kind == "variational" else trial.bent
+        return _SPREAD * (trial.once + trial.bent) if plan.kind == "variational" else trial.bent
     if plan.kind == "mean":
         return min(size, shifting.MAX_DIRECTIONS) * each + skewness
     draws, bends = refining.draws_and_bends(size, dense)
