@@ -5,6 +5,7 @@ the chains' noise, wherever it began nearby: ends are averaged, not iterates, wh
 """
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -77,7 +78,7 @@ def sampled_variational(
         step += 1
     mean, P = ends.mean, ends.precision()
     error = max(ends.error(P.sd), ends.error_of_draws(P.sd))
-    settled = settled or (step > len(ends) + _APPROACH and error < objective.engine.error)
+    settled = settled or (len(ends) > _AVERAGED and error < objective.engine.error)
     return mean, P, correction_record("variational", mode, precision, mean, P, step, error, settled)
 
 
@@ -86,8 +87,8 @@ class _Ends:
 
     def __init__(self) -> None:
         self._ends: list[FloatArray] = []
-        self._matrices: list[FloatArray] = []
         self._evens: list[FloatArray] = []
+        self._curvature: FloatArray | float = 0.0  # their sum
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -95,8 +96,8 @@ class _Ends:
     def add(self, halves: FloatArray, curvature: FloatArray, even: FloatArray) -> None:
         """halves: the step's end by each half of the draws, (2, F)."""
         self._ends.append(halves)
-        self._matrices.append(curvature)
         self._evens.append(even)
+        self._curvature = self._curvature + curvature
 
     @property
     def mean(self) -> FloatArray:
@@ -105,9 +106,12 @@ class _Ends:
 
     def precision(self) -> Precision:
         """Of one step's chains against the next one's, at the same draws, the Monte-Carlo noise has no covariance."""
-        P = DensePrecision(np.mean(self._matrices, axis=0))
-        bubbles = [a.T @ b / (len(a) - 1) for a, b in itertools.pairwise(self._evens)]
-        return widened(P, quiet(P, bubbles)) if bubbles else P
+        P = DensePrecision(np.asarray(self._curvature) / len(self))
+
+        def bubbles() -> Iterator[FloatArray]:
+            return (a.T @ b / (len(a) - 1) for a, b in itertools.pairwise(self._evens))
+
+        return widened(P, quiet(P, bubbles, len(self) - 1))
 
     def error(self, sd: FloatArray) -> float:
         """Of the mean, by the chains."""

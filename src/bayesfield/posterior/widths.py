@@ -1,5 +1,7 @@
 """What skewness adds to the widths of a variational Gaussian, whose P = E_q[∇²L] does not know of it."""
 
+from collections.abc import Callable, Iterator
+
 import numpy as np
 from scipy import linalg
 
@@ -25,16 +27,19 @@ def widened(P: Precision, bubble: FloatArray) -> Precision:
     return DensePrecision(root @ root.T)
 
 
-def quiet(P: Precision, estimates: list[FloatArray]) -> FloatArray:
-    """The mean of estimates of B, taken back (James & Stein) by the share that their scatter says is noise."""
-    mean: FloatArray = np.mean(estimates, axis=0)
+def quiet(P: Precision, estimates: Callable[[], Iterator[FloatArray]], count: int) -> FloatArray:
+    """The mean of so many estimates of B, taken back (James & Stein) by the share that their scatter says is noise.
+
+    estimates: makes them anew each time, for all together may be more than memory holds.
+    """
+    mean: FloatArray = sum(estimates(), np.zeros((P.size, P.size))) / max(count, 1)
     mean = (mean + mean.T) / 2
 
     def size(matrix: FloatArray) -> float:
         inside = P.solve(matrix)
         return float(np.sum(inside * inside.T))
 
-    noise = sum(size((b + b.T) / 2 - mean) for b in estimates) / (len(estimates) * max(len(estimates) - 1, 1))
+    noise = sum(size((b + b.T) / 2 - mean) for b in estimates()) / max(count * (count - 1), 1)
     return mean * max(0.0, 1.0 - noise / max(size(mean), 1e-300))
 
 
