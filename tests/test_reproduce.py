@@ -230,3 +230,12 @@ def test_notes_say_which_correction_was_made(tmp_path, monkeypatch):
     table = experiments.reproduce("fig3", tmp_path, TINY, methods=("Sampled", "BL-MP"))
     assert "variational" in table.loc[table["method"] == "Sampled", "note"].iloc[0]
     assert "correction none" in table.loc[table["method"] == "BL-MP", "note"].iloc[0]
+
+
+def test_progress_within_a_task(small, tmp_path):
+    """fig3 has one task, and so one process: parts are counted as they come, not when all are there."""
+    seen = []
+    experiments.reproduce("fig3", tmp_path, TINY, watch=lambda done, total: seen.append((done, total)))
+    assert seen[0] == (0, 6)
+    assert seen[-1] == (6, 6)
+    assert len(set(seen)) > 2

@@ -134,10 +134,11 @@ def process_map(
     """
     tell = watch or (lambda done: None)
     if jobs <= 1 or len(items) <= 1:
-        results = []
-        for item in items:
-            results.append(call(item))
-            tell(len(results))
+        results: list[Result] = []
+        with _regularly(lambda: tell(len(results))):
+            for item in items:
+                results.append(call(item))
+                tell(len(results))
         return results
     context = multiprocessing.get_context("spawn")  # threads and forks do not go together
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(max(1, cores() // jobs),))
@@ -157,6 +158,24 @@ def process_map(
         raise
     pool.shutdown()
     return [future.result() for future in futures]
+
+
+@contextmanager
+def _regularly(call: Callable[[], None]) -> Iterator[None]:
+    """call() twice a second meanwhile, from a thread of its own."""
+    stop = threading.Event()
+
+    def beat() -> None:
+        while not stop.wait(_TICK):
+            call()
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 def _begin(threads: int) -> None:
