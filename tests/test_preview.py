@@ -1,10 +1,15 @@
 """What a fit is said to take before it runs. Times are held against fits in benchmarks/preview.py."""
 
+import contextlib
+
+import numba
 import numpy as np
 import pytest
 
 import bayesfield as bf
 from bayesfield import memory
+from bayesfield.kernels.jit import compiling
+from bayesfield.posterior import affordable
 
 GRID = bf.grid(3, 3)
 X = bf.sample(GRID, np.random.default_rng(1).normal(0.0, 0.4, GRID.n_parameters), 200, 1)
@@ -82,3 +87,60 @@ def test_learners_of_other_kinds_are_refused():
         bf.preview(GRID, X, method="cd")
     with pytest.raises(bf.InvalidInput, match="give X"):
         bf.preview(bf.CRF(3, ["a"]))
+
+
+class Clock:
+    """Time that passes only where it is told to. shared: how much of it the processor works for us."""
+
+    def __init__(self, shared=1.0):
+        self.now, self.shared = 0.0, shared
+
+    def perf_counter(self):
+        return self.now
+
+    def process_time(self):
+        return self.shared * self.now
+
+
+def test_what_compiles_is_timed_again(monkeypatch):
+    clock, calls = Clock(), []
+    monkeypatch.setattr(affordable, "time", clock)
+
+    @contextlib.contextmanager
+    def compiling():
+        spent = []
+        yield spent
+        if len(calls) == 1:
+            spent.append(9.0)
+
+    monkeypatch.setattr(affordable, "compiling", compiling)
+
+    def call():
+        calls.append(None)
+        clock.now += 10.0 if len(calls) == 1 else 1.0
+        return len(calls)
+
+    assert affordable.timed(call) == (1.0, 3)  # 10 s do not count; 1 s, and once more, for all together is not brief
+
+
+def test_waiting_for_others_does_not_count(monkeypatch):
+    clock = Clock(shared=0.25)
+    monkeypatch.setattr(affordable, "time", clock)
+
+    def call():
+        clock.now += 4.0
+
+    assert affordable.timed(call)[0] == 1.0
+
+
+def test_numba_says_what_it_compiles():
+    @numba.njit
+    def square(x):
+        return x * x
+
+    with compiling() as first:
+        square(2.0)
+    with compiling() as again:
+        square(3.0)
+    assert first[0] > 0.0
+    assert again == []

@@ -1,13 +1,14 @@
 """The one decorator of every kernel, so that all share the same Numba options; and an instruction that Numba lacks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 import numpy as np
-from numba.core import types
+from numba.core import event, types
 from numba.extending import intrinsic
 
 P = ParamSpec("P")
@@ -39,6 +40,14 @@ def _sources() -> tuple[tuple[str, float, int], ...]:
     here = Path(__file__).parent
     files = [*sorted(here.glob("*.py")), here.parent / "types.py"]
     return tuple((path.name, path.stat().st_mtime, path.stat().st_size) for path in files if path.exists())
+
+
+@contextmanager
+def compiling() -> Iterator[list[float]]:
+    """A list that has, once this ends, the seconds that Numba compiled meanwhile; empty where it did not."""
+    spent: list[float] = []
+    with event.install_timer("numba:compile", spent.append):
+        yield spent
 
 
 @intrinsic

@@ -9,6 +9,7 @@ import numpy as np
 
 from bayesfield.graph import Graph
 from bayesfield.inference import Auto, Bethe, Engine, Exact, Kikuchi, Sampled
+from bayesfield.kernels.jit import compiling
 from bayesfield.learning import FieldObjective, HiddenObjective
 from bayesfield.posterior.variational import draws_and_bends
 from bayesfield.response.base import require_dense
@@ -21,7 +22,8 @@ SAMPLED = 3000  # parameters up to which the sampled engine, whose covariance is
 DEAR = 2e9  # table entries times parameters: about 10 s for the exact covariance
 DEAR_FIT = 60.0  # seconds of an exact fit, beyond which sampling is the quicker way to a checked one
 _TRIES, _BRIEF = 6, 0.2  # how often a step is timed, and seconds after which no more …
-_LONG = 2.0  # … or of the first time: compiling takes less
+_LONG = 2.0  # … or of the first time
+_COMPILED = 0.1  # of the first time that may have gone into compiling, for it to count
 _AFFORDABLE = 30.0  # seconds
 _NEWTON = 8  # steps of a search for the mode
 _STEPS = 6  # natural-gradient steps
@@ -101,14 +103,21 @@ def precision_form(wanted: str, objective: FieldObjective, engine: Engine) -> st
 
 
 def timed(call: Callable[[], T]) -> tuple[float, T]:
-    """Seconds, and what came of it. What is quick is tried again, and the quickest counts: the first time compiles, and
-    a machine that does something else must not decide how a fit goes. Beside other work the clock runs on while this
-    waits, so the processor's time counts where it is less; on several cores it is more, and then the clock counts."""
+    """Seconds, and what came of it. What is quick is tried again, and the quickest counts: a machine that does
+    something else must not decide how a fit goes. Beside other work the clock runs on while this waits, so the
+    processor's time counts where it is less; on several cores it is more, and then the clock counts. What compiled for
+    a good part of its time does not count at all."""
     spent: list[float] = []
+    fresh = True
     while len(spent) < _TRIES:
         begun, worked = time.perf_counter(), time.process_time()
-        found = call()
-        spent.append(min(time.perf_counter() - begun, time.process_time() - worked))
+        with compiling() as lost:
+            found = call()
+        taken = time.perf_counter() - begun
+        if fresh and sum(lost) > _COMPILED * taken:
+            fresh = False
+            continue
+        spent.append(min(taken, time.process_time() - worked))
         if sum(spent[1:]) > _BRIEF or spent[0] > _LONG:
             break
     return min(spent), found
