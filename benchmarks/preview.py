@@ -21,6 +21,7 @@ CASES = {  # field, sd of the parameters that the data come from, arguments of t
     "dense, 12 variables": (DENSE.format(12), 0.2, ""),
     "dense, 17 variables": (DENSE.format(17), 0.15, ""),
     "dense, 17 variables, L-BFGS": (DENSE.format(17), 0.15, "method='lbfgs', correction='none'"),
+    "dense, 17 variables, sampled": (DENSE.format(17), 0.15, "engine=bf.Sampled()"),
     "lattice 20×20, chosen": (LATTICE.format(20), 0.3, ""),
     "lattice 30×30, Kikuchi, mean": (LATTICE.format(30), 0.3, "engine=bf.Kikuchi(), correction='mean'"),
     "Potts 30×30, Bethe": (POTTS.format(30), 0.3, "engine=bf.Bethe()"),

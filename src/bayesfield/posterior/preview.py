@@ -34,7 +34,7 @@ from bayesfield.posterior.affordable import (
 )
 from bayesfield.posterior.conditional import sequence_plan
 from bayesfield.posterior.fitting import Correction, Form, field_objective
-from bayesfield.posterior.skewness import MOST
+from bayesfield.posterior.skewness import MOST, longer
 from bayesfield.posterior.starts import begin
 from bayesfield.response import NotSparse
 from bayesfield.types import Cost, FloatArray, IndefiniteCurvature, InvalidInput
@@ -268,6 +268,9 @@ def _correction_bytes(plan: _Plan) -> float:
         needed += 3.0 * held + (min(KRYLOV_ROOM, KRYLOV * held) if o.form == "matrix-free" else 0.0)
         if isinstance(o, FieldObjective) and isinstance(o.engine, Kikuchi):  # tables of all clusters, for each
             needed += 4.0 * 8.0 * shifting.MAX_DIRECTIONS * o.engine.preview(o.field.graph).entries
+    if plan.kind != "none" and isinstance(o, FieldObjective) and isinstance(o.engine, Sampled):
+        for_skewness = longer(o.engine, size)  # whose features are held, once as they are and once about their mean
+        needed = max(needed, 16.0 * for_skewness.chains * for_skewness.snapshots * size)
     if plan.checked and isinstance(o, FieldObjective):
         chains = enough_chains(Sampled(), int(o.weight))
         needed = max(needed, 16.0 * chains.chains * chains.snapshots * size)

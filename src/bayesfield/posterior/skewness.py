@@ -34,12 +34,12 @@ def field_skewness(
     if len(mean) > MOST or not len(mean):
         return None
     if isinstance(objective.engine, Sampled):
-        known = replace(objective, engine=_longer(objective.engine, len(mean)))
+        known = replace(objective, engine=longer(objective.engine, len(mean)))
         return sampled_skewness(sampled_features(known, known.at(mean)), known, mean, precision, of)
     return marginal_skewness(objective, mean, precision, of)
 
 
-def _longer(engine: Sampled, size: int) -> Sampled:
+def longer(engine: Sampled, size: int) -> Sampled:
     """With more chains than the mode takes, where they are affordable: third moments hang on rare states."""
     affordable = int(_PRODUCTS / (engine.chains * engine.snapshots * size**2))
     return replace(engine, chains=engine.chains * min(max(affordable, 1), _TIMES), shrink=False)
