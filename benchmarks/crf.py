@@ -15,9 +15,9 @@ from scipy import sparse
 
 import bayesfield as bf
 from bayesfield import parallel
-from bayesfield.experiments.documents import data_folder, labelled_files, line_crf, line_sequences, source_of
-from bayesfield.learning import lbfgs, newton
-from bayesfield.learning.conditional import ChainObjective, chain_objective
+from bayesfield.experiments.paper.documents import data_folder, labelled_files, line_crf, line_sequences, source_of
+from bayesfield.learning.phases.chain import ChainObjective, chain_objective
+from bayesfield.learning.search.minimise import lbfgs, newton
 from bayesfield.model.conditional import CRF, Sequences
 from benchmarks.timing import Report, Watch, best, installed, several_cores
 

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 import bayesfield as bf
-from bayesfield.graph import compiled
+from bayesfield.graph.compiled import compiled
 from benchmarks.problems import Problem, grid
 from benchmarks.timing import Report, Watch, best, exponents
 

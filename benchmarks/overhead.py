@@ -14,8 +14,10 @@ import numba
 import numpy as np
 
 import bayesfield as bf
-from bayesfield.graph import Graph
-from bayesfield.kernels import messages, odds, pairs, trees
+from bayesfield.graph.structure import Graph
+from bayesfield.kernels.messages import odds, pairs
+from bayesfield.kernels.messages import sum_product as messages
+from bayesfield.kernels.trees import passes as trees
 from benchmarks.problems import grid
 from benchmarks.timing import Report, Watch, best
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import bayesfield as bf
-from bayesfield.graph import Graph, compiled
+from bayesfield.graph.compiled import compiled
+from bayesfield.graph.structure import Graph
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,9 @@ import numpy as np
 
 import bayesfield as bf
 from bayesfield import diagnostics
-from bayesfield.inference import chains
-from bayesfield.learning import FieldObjective, mrf_objective
+from bayesfield.inference.sampling import gibbs_chains as chains
+from bayesfield.learning.objective import FieldObjective
+from bayesfield.learning.phases.hidden import mrf_objective
 from benchmarks import problems
 from benchmarks.timing import Report, Watch, best, installed
 

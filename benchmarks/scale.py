@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from bayesfield.memory import available_bytes
-from bayesfield.response.cholesky import Cholesky
-from bayesfield.response.pattern import analyse
+from bayesfield.response.factors.cholesky import Cholesky
+from bayesfield.response.factors.pattern import analyse
 from benchmarks.problems import laplacian
 from benchmarks.timing import Report, Watch, best, exponents, fitted_exponent, installed, ratio
 

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 import bayesfield as bf
-from bayesfield.graph import CompiledField, Design, Graph, compiled
-from bayesfield.inference import chains
-from bayesfield.kernels import gibbs, gibbs_tables
+from bayesfield.graph.compiled import CompiledField, Design, compiled
+from bayesfield.graph.structure import Graph
+from bayesfield.inference.sampling import gibbs_chains as chains
+from bayesfield.kernels.gibbs import general as gibbs
+from bayesfield.kernels.gibbs import tables as gibbs_tables
 from bayesfield.response.sampled import SampleResponse, within_covariance
 from benchmarks.timing import Report, Watch
 

@@ -11,7 +11,7 @@ import numpy as np
 
 import bayesfield as bf
 from bayesfield.diagnostics import autocorrelation_time, cramer_von_mises
-from bayesfield.experiments.cases import Case
+from bayesfield.experiments.paper.cases import Case
 
 DRAWS, CHAINS = 10_000, 5
 SETTINGS = [(0.15, 1), (0.45, 1), (0.9, 1), (1.2, 1), (0.45, 3), (0.45, 10)]  # step, sweeps

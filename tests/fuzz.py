@@ -186,7 +186,8 @@ def endings(reader: str) -> str:
 def readers():
     import bayesfield as bf
     from bayesfield.cli.fields import Model, field_of
-    from bayesfield.formats import tables, uai
+    from bayesfield.formats import tables
+    from bayesfield.formats.models import uai
 
     def conll(path):
         with contextlib.suppress(bf.BayesfieldError):
@@ -383,7 +384,7 @@ def changed_archive(data: bytes, seeds: list[bytes], rng: random.Random) -> byte
 
 
 def archived(header, entries: dict[str, bytes], rng: random.Random) -> bytes:
-    from bayesfield.formats import saved
+    from bayesfield.formats.posteriors import saved
 
     text = json.dumps(header).encode()
     if rng.random() < 0.1:

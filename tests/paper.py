@@ -4,7 +4,7 @@ import numpy as np
 
 import bayesfield as bf
 from bayesfield.diagnostics import cramer_von_mises, split_r_hat
-from bayesfield.learning import mrf_objective
+from bayesfield.learning.phases.hidden import mrf_objective
 
 from reference_hmc import hmc
 

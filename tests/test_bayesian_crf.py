@@ -12,7 +12,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
 import bayesfield as bf
-from bayesfield.estimators import BayesianCRF
+from bayesfield.estimators.crf import BayesianCRF
 
 WORDS = {"the": "D", "a": "D", "dog": "N", "cat": "N", "barks": "V", "sleeps": "V", "old": "A", "big": "A"}
 

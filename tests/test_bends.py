@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import bayesfield as bf
-from bayesfield.graph import compiled
-from bayesfield.learning import mrf_objective
+from bayesfield.graph.compiled import compiled
+from bayesfield.learning.phases.hidden import mrf_objective
 from bayesfield.response.linear import CurvedResponse
 
 RNG = np.random.default_rng(0)

@@ -8,12 +8,13 @@ import pytest
 
 import bayesfield as bf
 from bayesfield import parallel
-from bayesfield.inference.chain import best_labellings, chain_draws, chain_marginals, chain_tangent
-from bayesfield.kernels.chain import ChainArrays
-from bayesfield.learning import chain_covariance, mrf_objective
-from bayesfield.learning.conditional import chain_objective, potentials
+from bayesfield.fitting.sequences import fit_sequences
+from bayesfield.inference.trees.chain import best_labellings, chain_draws, chain_marginals, chain_tangent
+from bayesfield.kernels.chains.passes import ChainArrays
+from bayesfield.learning.phases import chain_covariance
+from bayesfield.learning.phases.chain import chain_objective, potentials
+from bayesfield.learning.phases.hidden import mrf_objective
 from bayesfield.model.conditional import CRF, as_sequences
-from bayesfield.posterior.conditional import fit_sequences
 from bayesfield.samplers.contrasts import Steps, contrast_of
 from bayesfield.samplers.sample import sample_sequences
 

@@ -6,8 +6,8 @@ import pytest
 from scipy import sparse
 
 import bayesfield as bf
-from bayesfield.response.cholesky import Cholesky, factorise
-from bayesfield.response.pattern import analyse
+from bayesfield.response.factors.cholesky import Cholesky, factorise
+from bayesfield.response.factors.pattern import analyse
 
 GRAPHS = {
     "one": nx.empty_graph(1),
@@ -107,7 +107,7 @@ def test_little_matrices(size):
 @pytest.mark.parametrize("dense_up_to", [0, 10_000])
 def test_forms_with_the_inverse(dense_up_to, monkeypatch):
     """w A⁻¹ wᵀ for rows w on single sites and on linked pairs, by both kinds of factor."""
-    monkeypatch.setattr("bayesfield.response.cholesky._DENSE", dense_up_to)
+    monkeypatch.setattr("bayesfield.response.factors.cholesky._DENSE", dense_up_to)
     rows, columns, _, dense = problem(GRAPHS["random"])
     rng = np.random.default_rng(4)
     pairs = np.flatnonzero(rows != columns)

@@ -19,13 +19,16 @@ import typer
 
 import bayesfield as bf
 from bayesfield import __main__ as entry
-from bayesfield.cli import app, main, waiting
+from bayesfield.cli import waiting
+from bayesfield.cli.app import app
+from bayesfield.cli.ending import main
 from bayesfield.cli.fields import field_of
 from bayesfield.cli.options import Model
 from bayesfield.cli.sentences import window_of
-from bayesfield.formats import tables, uai
+from bayesfield.formats import tables
 from bayesfield.formats.conll import read_conll
 from bayesfield.formats.crfsuite import inputs_of, vocabulary
+from bayesfield.formats.models import uai
 
 
 def run(*words, cwd):
@@ -265,7 +268,7 @@ def test_ctrl_c_while_modules_are_imported(monkeypatch, capsys):
     [
         (("fit", "cases.json", "--model", "ising", "--out", "x"), "bayesfield.formats.tables.read_cases"),
         (("fit", "train.conll", "--model", "crf", "--out", "x"), "bayesfield.cli.fields.labelled_sentences"),
-        (("infer", "m.uai", "--task", "PR"), "bayesfield.formats.uai.read_model"),
+        (("infer", "m.uai", "--task", "PR"), "bayesfield.formats.models.uai.read_model"),
         (("compare", "cases.json", "--model", "ising", "--model", "potts", "--graph", "complete"), "bayesfield.fit"),
         (("sample", "fit"), "bayesfield.cli.saved.new_cases"),
         (("predict", "fit", "cases.json", "--column", "a"), "bayesfield.cli.saved.given_others"),

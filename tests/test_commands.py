@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import bayesfield as bf
-from bayesfield.formats import json_models, uai
+from bayesfield.formats.models import json_models, uai
 from test_cli import run
 
 COMMANDS = (

@@ -5,11 +5,12 @@ import pytest
 from scipy import linalg
 
 import bayesfield as bf
+from bayesfield.correction.natural_steps import Rate, orthogonal_draws
+from bayesfield.correction.variational import variational
 from bayesfield.diagnostics import cramer_von_mises
-from bayesfield.learning import Point, mrf_objective
-from bayesfield.learning.precision import DensePrecision
-from bayesfield.posterior.natural_steps import Rate, orthogonal_draws
-from bayesfield.posterior.variational import variational
+from bayesfield.learning.objective import Point
+from bayesfield.learning.phases.hidden import mrf_objective
+from bayesfield.learning.precision.forms import DensePrecision
 from bayesfield.types import Marginals
 
 from reference_hmc import hmc
@@ -196,11 +197,11 @@ def test_auto_takes_what_is_affordable(monkeypatch):
     }  # fmt: skip
     assert "as in the paper" in str(kinds["BL-MP"].record.correction)
     np.testing.assert_array_equal(kinds["chosen"].mean, kinds["exact"].mean)
-    monkeypatch.setattr("bayesfield.posterior.affordable._AFFORDABLE", 0.1)
+    monkeypatch.setattr("bayesfield.fitting.plan._AFFORDABLE", 0.1)
     dearer = bf.fit(field, X).record.correction
     assert dearer.kind == "mean"
     assert "would take" in str(dearer)
-    monkeypatch.setattr("bayesfield.posterior.affordable._AFFORDABLE", 1e-6)
+    monkeypatch.setattr("bayesfield.fitting.plan._AFFORDABLE", 1e-6)
     assert bf.fit(field, X).record.correction.kind == "none"
     with pytest.raises(bf.InvalidInput, match="'skew'"):
         bf.fit(field, X, correction="skew")

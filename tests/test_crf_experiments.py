@@ -7,10 +7,11 @@ import pytest
 import bayesfield as bf
 from bayesfield import experiments
 from bayesfield.diagnostics import calibration_error
-from bayesfield.experiments import document_comparison, document_prediction, documents, letters
-from bayesfield.experiments.predictors import scores, total_variation
+from bayesfield.experiments import letters
+from bayesfield.experiments.paper import document_comparison, document_prediction, documents
+from bayesfield.experiments.paper.predictors import scores, total_variation
 from bayesfield.experiments.store import Store
-from bayesfield.prediction import Prediction
+from bayesfield.prediction.tally import Prediction
 
 TINY = experiments.Scale("tiny", models=1, sets=1, draws=100, restarts=2, exchange_draws=10, exchange_thin=2)
 

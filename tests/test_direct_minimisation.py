@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import bayesfield as bf
-from bayesfield.graph import compiled
-from bayesfield.inference.newton import newton
-from bayesfield.kernels import messages
+from bayesfield.graph.compiled import compiled
+from bayesfield.inference.messages.newton import newton
+from bayesfield.kernels.messages import sum_product as messages
 
 from tolerances import FIXED_POINT
 

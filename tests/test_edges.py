@@ -7,8 +7,8 @@ import pytest
 from scipy import special, stats
 
 import bayesfield as bf
+from bayesfield.correction.skewness import log_density
 from bayesfield.posterior.edges import edges_of, log_density_at_zero
-from bayesfield.posterior.skewness import log_density
 
 PRIOR = bf.Normal(variance=1.0)
 PAIRS = list(itertools.combinations(range(4), 2))

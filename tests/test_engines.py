@@ -7,8 +7,10 @@ import pytest
 from scipy import stats
 
 import bayesfield as bf
-from bayesfield.graph import compiled, pair_graph
-from bayesfield.kernels import max_product, messages
+from bayesfield.graph.compiled import compiled
+from bayesfield.graph.structure import pair_graph
+from bayesfield.kernels.messages import max_product
+from bayesfield.kernels.messages import sum_product as messages
 
 from awkward import CASES, FOREST_IDS, FORESTS, IDS
 from naive import Naive

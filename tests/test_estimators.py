@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 import bayesfield as bf
-from bayesfield.estimators import expected_failed_checks
+from bayesfield.estimators.checks import expected_failed_checks
 
 QUICK = {"engine": "bethe", "correction": "none", "draws": 5}
 CHECKED = {  # scikit-learn's tables have up to ten states a column: those for two states are given a threshold

@@ -7,9 +7,9 @@ import pytest
 from scipy import special
 
 import bayesfield as bf
-from bayesfield.graph import compiled
-from bayesfield.inference.thermodynamic import log_partition
-from bayesfield.learning.precision import DensePrecision
+from bayesfield.graph.compiled import compiled
+from bayesfield.inference.sampling.thermodynamic import log_partition
+from bayesfield.learning.precision.forms import DensePrecision
 
 from tolerances import ALGEBRA
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import bayesfield as bf
-from bayesfield.learning.conditional import chain_objective
-from bayesfield.learning.expectation_propagation import _Passes, expectation_propagation
+from bayesfield.fitting.sequences import fit_sequences
+from bayesfield.learning.baselines.expectation_propagation import _Passes, expectation_propagation
+from bayesfield.learning.phases.chain import chain_objective
 from bayesfield.model.conditional import CRF, as_sequences
-from bayesfield.posterior.conditional import fit_sequences
-from bayesfield.prediction import predict_sequences
+from bayesfield.prediction.chain import predict_sequences
 from bayesfield.samplers.sample import sample_sequences
 
 SIGNS = {"node_tables": [[-1, 1]], "edge_tables": [[[1, -1], [-1, 1]]]}

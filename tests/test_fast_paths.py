@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import bayesfield as bf
-from bayesfield.graph import compiled
-from bayesfield.kernels import messages, pairs
+from bayesfield.graph.compiled import compiled
+from bayesfield.kernels.messages import pairs
+from bayesfield.kernels.messages import sum_product as messages
 
 from awkward import random_field
 from tolerances import ALGEBRA, FIXED_POINT
@@ -55,8 +56,8 @@ def test_same_fixed_point(name, damping, schedule):
 @pytest.mark.parametrize("damping", [0.0, 0.25])
 @pytest.mark.parametrize("name", ["binary grid", "binary 0/1 on a random graph", "binary tables"])
 def test_in_blocks_the_same_fixed_point(name, damping, monkeypatch):
-    monkeypatch.setattr("bayesfield.inference.odds._LARGE", 0)
-    monkeypatch.setattr("bayesfield.inference.odds._CROSSING", 1.0)
+    monkeypatch.setattr("bayesfield.inference.messages.odds._LARGE", 0)
+    monkeypatch.setattr("bayesfield.inference.messages.odds._CROSSING", 1.0)
     field = FIELDS[name]
     graph, design = compiled(field).graph, compiled(field).design
     theta = design.potentials(0.4 * np.random.default_rng(5).normal(size=field.n_parameters))
@@ -84,7 +85,7 @@ def test_a_large_field_on_any_number_of_cores(monkeypatch):
 
 def test_a_graph_without_neighbourhoods_is_one_block(monkeypatch):
     """Edges between variables far apart in number would all come a sweep late."""
-    monkeypatch.setattr("bayesfield.inference.odds._LARGE", 0)
+    monkeypatch.setattr("bayesfield.inference.messages.odds._LARGE", 0)
     rng = np.random.default_rng(0)
     field = bf.pairwise(60, [(i, j) for i, j in rng.integers(0, 60, (90, 2)) if i != j])
     graph, design = compiled(field).graph, compiled(field).design

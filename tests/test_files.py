@@ -14,8 +14,9 @@ import pytest
 
 import bayesfield as bf
 from bayesfield.files import npy_array, read_text, write_bytes, write_text
-from bayesfield.formats import json_models, tables
+from bayesfield.formats import tables
 from bayesfield.formats.frames import read_frame, write_frame
+from bayesfield.formats.models import json_models
 
 import fuzz
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bayesfield as bf
-from bayesfield.experiments.lines import FEATURES, standard_library
+from bayesfield.experiments.paper.lines import FEATURES, standard_library
 
 pycrfsuite = pytest.importorskip("pycrfsuite")
 

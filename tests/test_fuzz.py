@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 import bayesfield as bf
-from bayesfield.formats import saved, tables, uai
-from bayesfield.graph import compiled
+from bayesfield.formats import tables
+from bayesfield.formats.models import uai
+from bayesfield.formats.posteriors import saved
+from bayesfield.graph.compiled import compiled
 
 import fuzz
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import bayesfield as bf
-from bayesfield.learning.conditional import chain_objective, graph_objective
+from bayesfield.fitting.sequences import fit_graphs, fit_sequences
+from bayesfield.learning.phases.chain import chain_objective, graph_objective
 from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.model.graphs import as_graphs
-from bayesfield.posterior.conditional import fit_graphs, fit_sequences
 
 PRIOR = bf.Normal(variance=0.7)
 

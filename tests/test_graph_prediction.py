@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import bayesfield as bf
-from bayesfield.learning.conditional import compiled_graphs
+from bayesfield.fitting.sequences import fit_graphs, fit_sequences
+from bayesfield.learning.phases.chain import compiled_graphs
 from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.model.graphs import as_graphs
-from bayesfield.posterior.conditional import fit_graphs, fit_sequences
-from bayesfield.prediction import predict_graphs, predict_sequences
+from bayesfield.prediction.chain import predict_sequences
 from bayesfield.prediction.chain_quadratic import local_quadratics
-from bayesfield.prediction.graph import graph_quadratic
+from bayesfield.prediction.graph import graph_quadratic, predict_graphs
 
 from tolerances import ALGEBRA
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import bayesfield as bf
-from bayesfield.graph import clamp, compiled
-from bayesfield.learning import HiddenObjective, mrf_objective
+from bayesfield.graph.clamp import clamp
+from bayesfield.graph.compiled import compiled
+from bayesfield.learning.phases.hidden import HiddenObjective, mrf_objective
 from bayesfield.response import components
 
 from awkward import CASES

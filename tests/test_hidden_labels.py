@@ -8,8 +8,8 @@ import pytest
 from sklearn.base import clone
 
 import bayesfield as bf
-from bayesfield.learning.hidden_chain import HiddenChainObjective, sequence_objective
-from bayesfield.model import Normal
+from bayesfield.learning.phases.hidden_chain import HiddenChainObjective, sequence_objective
+from bayesfield.model.prior import Normal
 
 from naive import differences
 from tolerances import ALGEBRA

@@ -10,8 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import bayesfield as bf
-from bayesfield.graph import compiled
-from bayesfield.inference.region_graph import loops, mini_buckets, region_graph
+from bayesfield.graph.compiled import compiled
+from bayesfield.inference.messages.region_graph import loops, mini_buckets, region_graph
 
 from awkward import CASES, IDS
 from libdai import read_fg

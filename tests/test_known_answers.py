@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bayesfield as bf
-from bayesfield.formats import uai
+from bayesfield.formats.models import uai
 
 from libdai import read_fg
 

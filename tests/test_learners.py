@@ -9,20 +9,16 @@ from scipy.optimize import minimize
 
 import bayesfield as bf
 from bayesfield import cli
-from bayesfield.graph import compiled
-from bayesfield.learning import (
-    composite,
-    composite_map,
-    contrastive_divergence,
-    iterative_scaling,
-    mrf_objective,
-    newton,
-)
-from bayesfield.learning.blocks import grown_blocks
-from bayesfield.learning.iterative_scaling import scaling_groups
-from bayesfield.posterior import methods
+from bayesfield.fitting import learners as methods
+from bayesfield.graph.compiled import compiled
+from bayesfield.learning.phases.blocks import grown_blocks
+from bayesfield.learning.phases.composite import composite, composite_map
+from bayesfield.learning.phases.hidden import mrf_objective
+from bayesfield.learning.search.contrastive import contrastive_divergence
+from bayesfield.learning.search.iterative_scaling import iterative_scaling, scaling_groups
+from bayesfield.learning.search.minimise import newton
 from bayesfield.posterior.edges import edges_of
-from bayesfield.posterior.laplace import LEARNERS
+from bayesfield.posterior.posterior import LEARNERS
 
 from awkward import CASES
 from naive import Naive
@@ -250,7 +246,7 @@ def test_pcd_agrees_with_the_exact_optimum_within_its_error():
 
 def test_pcd_on_a_diagonal_scale(monkeypatch):
     """As for very many parameters."""
-    monkeypatch.setattr("bayesfield.learning.contrastive._DENSE", 0)
+    monkeypatch.setattr("bayesfield.learning.search.contrastive._DENSE", 0)
     field = bf.grid(4, 4)
     X = bf.sample(field, np.concatenate([np.zeros(16), np.full(24, 0.4)]), 1000, 1)
     objective = mrf_objective(field, X, bf.Normal(variance=0.5), bf.Exact())
@@ -613,7 +609,7 @@ def test_matrix_free_where_no_sparse_system_is_left(monkeypatch, method):
     field = bf.grid(3, 3, tied=True)
     X = bf.sample(field, [0.1, 0.3], 200, 0)
     wanted = bf.fit(field, X, engine="bethe", method=method)
-    monkeypatch.setattr("bayesfield.posterior.affordable.SMALL", 0)
+    monkeypatch.setattr("bayesfield.fitting.plan.SMALL", 0)
     monkeypatch.setattr("bayesfield.response.linear._PART", 0)
     posterior = bf.fit(field, X, engine="bethe", method=method)
     assert posterior.record.form == "matrix-free"

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import bayesfield as bf
-from bayesfield.learning import lbfgs, mrf_objective, newton, pseudo_moments
-from bayesfield.learning.conditional import chain_objective
+from bayesfield.learning.phases.chain import chain_objective
+from bayesfield.learning.phases.hidden import mrf_objective
+from bayesfield.learning.search.minimise import lbfgs, newton
+from bayesfield.learning.search.moment_matching import pseudo_moments
 
 from awkward import CASES, random_field
 from tolerances import ALGEBRA, FIXED_POINT
@@ -230,7 +232,7 @@ def test_dear_curvature_is_asked_for_once(monkeypatch):
     field = bf.grid(3, 3)
     X = bf.sample(field, np.full(21, 0.1), 200, 0)
     cheap = bf.fit(field, X)
-    monkeypatch.setattr("bayesfield.posterior.affordable.DEAR", 1.0)
+    monkeypatch.setattr("bayesfield.fitting.plan.DEAR", 1.0)
     dear = bf.fit(field, X)
     assert (cheap.record.method, dear.record.method) == ("newton", "lbfgs")
     assert dear.record.status.converged

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bayesfield.experiments.lines import FEATURES, line_features, line_labels, standard_library
+from bayesfield.experiments.paper.lines import FEATURES, line_features, line_labels, standard_library
 
 SOURCE = '''"""A module.
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import bayesfield as bf
-from bayesfield.graph import compiled
-from bayesfield.response import SingularFactor, bethe_response, local_response
-from bayesfield.response.local import LocalResponse
+from bayesfield.graph.compiled import compiled
+from bayesfield.response.linear import SingularFactor, bethe_response
+from bayesfield.response.local import LocalResponse, local_response
 
 RNG = np.random.default_rng(0)
 

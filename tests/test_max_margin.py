@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import minimize
 
 import bayesfield as bf
-from bayesfield.learning.conditional import chain_objective
-from bayesfield.learning.max_margin import max_margin
+from bayesfield.learning.baselines.max_margin import max_margin
+from bayesfield.learning.phases.chain import chain_objective
 from bayesfield.model.conditional import CRF, as_sequences
 
 

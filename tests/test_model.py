@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 import bayesfield as bf
-from bayesfield.graph import compiled, counts
+from bayesfield.graph.compiled import compiled
+from bayesfield.graph.structure import counts
 
 
 def test_grid_features_are_sites_then_bonds():

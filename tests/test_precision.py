@@ -7,10 +7,10 @@ import pytest
 from scipy import linalg
 
 import bayesfield as bf
-from bayesfield.learning import FieldObjective, mrf_objective
-from bayesfield.learning.precision import DensePrecision, MatrixFree, SparsePrecision
-from bayesfield.response import NotSparse
-from bayesfield.response.linear import BlockResponse
+from bayesfield.learning.objective import FieldObjective
+from bayesfield.learning.phases.hidden import mrf_objective
+from bayesfield.learning.precision.forms import DensePrecision, MatrixFree, SparsePrecision
+from bayesfield.response.linear import BlockResponse, NotSparse
 from bayesfield.response.local import LocalResponse
 
 
@@ -144,7 +144,7 @@ def test_many_parameters_on_one_factor_are_matrix_free():
 )
 def test_widths_by_the_selected_inverse(field, engine, monkeypatch):
     """Where the factor is sparse: the widths are those that a solve for each parameter gives."""
-    monkeypatch.setattr("bayesfield.response.cholesky._DENSE", 0)
+    monkeypatch.setattr("bayesfield.response.factors.cholesky._DENSE", 0)
     monkeypatch.setattr("bayesfield.response.local._DENSE", 0)
     rng = np.random.default_rng(2)
     parameters = 0.3 * rng.normal(size=field.n_parameters)

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import bayesfield as bf
+from bayesfield.fitting.sequences import fit_sequences
 from bayesfield.formats.crfsuite import attributes, inputs_of, vocabulary
-from bayesfield.inference.chain import best_labellings
-from bayesfield.kernels.chain import ChainArrays
-from bayesfield.learning.conditional import potentials
-from bayesfield.learning.max_margin import max_margin
+from bayesfield.inference.trees.chain import best_labellings
+from bayesfield.kernels.chains.passes import ChainArrays
+from bayesfield.learning.baselines.max_margin import max_margin
+from bayesfield.learning.phases.chain import potentials
 from bayesfield.model.conditional import CRF, as_sequences
-from bayesfield.posterior import Posterior
-from bayesfield.posterior.conditional import fit_sequences
-from bayesfield.prediction import predict_sequences
+from bayesfield.posterior.posterior import Posterior
+from bayesfield.prediction.chain import predict_sequences
 from bayesfield.prediction.chain_quadratic import local_quadratics, quadratic_labels
 from bayesfield.prediction.supergraph import hard_tie_labels, supergraph_labels
 

@@ -14,12 +14,12 @@ from scipy import special
 
 import bayesfield as bf
 from bayesfield import diagnostics, plots
-from bayesfield.graph import compiled
-from bayesfield.learning import mrf_objective
-from bayesfield.learning.hidden_chain import sequence_objective
+from bayesfield.analysis.predictive_check import tail_probability
+from bayesfield.correction.skewness import upright
+from bayesfield.graph.compiled import compiled
+from bayesfield.learning.phases.hidden import mrf_objective
+from bayesfield.learning.phases.hidden_chain import sequence_objective
 from bayesfield.posterior.proposal import heavy_draws
-from bayesfield.posterior.skewness import upright
-from bayesfield.prediction.predictive_check import tail_probability
 from bayesfield.prediction.replicates import replicates
 
 from awkward import CASES

@@ -8,8 +8,8 @@ import pytest
 
 import bayesfield as bf
 from bayesfield import memory
+from bayesfield.fitting import plan as affordable
 from bayesfield.kernels.jit import compiling
-from bayesfield.posterior import affordable
 
 GRID = bf.grid(3, 3)
 X = bf.sample(GRID, np.random.default_rng(1).normal(0.0, 0.4, GRID.n_parameters), 200, 1)

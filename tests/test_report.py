@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 import bayesfield as bf
-from bayesfield.report import write_report
 from bayesfield.report.content import collect
-from bayesfield.report.page import LARGEST, json_text, rendered
+from bayesfield.report.page import LARGEST, json_text, rendered, write_report
 from bayesfield.report.settings import prior_text
 from bayesfield.report.wording import chance, number
 

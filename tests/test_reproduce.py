@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 import bayesfield as bf
 from bayesfield import experiments
-from bayesfield.cli import app
-from bayesfield.experiments import cases, grids, methods
+from bayesfield.cli.app import app
+from bayesfield.experiments.paper import cases, grids, methods
 from bayesfield.experiments.store import Store
 
 TINY = experiments.Scale("tiny", models=2, sets=2, draws=60, restarts=3, exchange_draws=15, exchange_thin=2)

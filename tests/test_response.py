@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bayesfield as bf
-from bayesfield.graph import compiled
-from bayesfield.response import SingularFactor, SusceptibilityResponse, bethe_response
+from bayesfield.graph.compiled import compiled
+from bayesfield.response.linear import SingularFactor, bethe_response
+from bayesfield.response.susceptibility import SusceptibilityResponse
 
 from awkward import CASES, FOREST_IDS, FORESTS, random_field
 from naive import Naive
@@ -133,14 +134,14 @@ def test_sparse_factor_equals_dense_factor(monkeypatch):
     field = bf.grid(6, 6)
     parameters = 0.4 * np.random.default_rng(2).normal(size=field.n_parameters)
     dense = bf.covariance(field, parameters, bf.Bethe())
-    monkeypatch.setattr("bayesfield.response.cholesky._DENSE", 1)
+    monkeypatch.setattr("bayesfield.response.factors.cholesky._DENSE", 1)
     np.testing.assert_allclose(bf.covariance(field, parameters, bf.Bethe()), dense, rtol=0, atol=ALGEBRA)
 
 
 @pytest.mark.parametrize("limit", [1, 1000])
 def test_indefinite_curvature_is_refused(limit, monkeypatch):
     """The symmetric point of a strongly coupled field is stationary, but no minimum: no covariance there."""
-    monkeypatch.setattr("bayesfield.response.cholesky._DENSE", limit)
+    monkeypatch.setattr("bayesfield.response.factors.cholesky._DENSE", limit)
     field = bf.grid(4, 4)
     known = compiled(field)
     parameters = np.concatenate([np.zeros(16), np.full(24, 0.8)])

@@ -8,11 +8,13 @@ import pytest
 
 import bayesfield as bf
 from bayesfield import parallel
-from bayesfield.graph import compiled
-from bayesfield.inference import chains
-from bayesfield.inference.sampled import monte_carlo_error
-from bayesfield.kernels import gibbs, gibbs_pairs
-from bayesfield.learning import mrf_objective, pseudo_likelihood_map
+from bayesfield.graph.compiled import compiled
+from bayesfield.inference.sampling import gibbs_chains as chains
+from bayesfield.inference.sampling.sampled import monte_carlo_error
+from bayesfield.kernels.gibbs import general as gibbs
+from bayesfield.kernels.gibbs import pairs as gibbs_pairs
+from bayesfield.learning.phases.composite import pseudo_likelihood_map
+from bayesfield.learning.phases.hidden import mrf_objective
 
 from awkward import CASES
 

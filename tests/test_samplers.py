@@ -9,10 +9,10 @@ from scipy import stats
 import bayesfield as bf
 from bayesfield import diagnostics, parallel
 from bayesfield.formats.arviz import to_arviz
-from bayesfield.graph import counts
-from bayesfield.kernels.gibbs import sweep_chains
-from bayesfield.kernels.langevin import contrast
-from bayesfield.learning import mrf_objective
+from bayesfield.graph.structure import counts
+from bayesfield.kernels.gibbs.general import sweep_chains
+from bayesfield.kernels.gibbs.langevin import contrast
+from bayesfield.learning.phases.hidden import mrf_objective
 from bayesfield.samplers import metropolis, nuts
 from bayesfield.samplers.contract import Problem
 from bayesfield.samplers.contrasts import contrast_of

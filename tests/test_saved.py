@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bayesfield as bf
-from bayesfield.formats import saved
+from bayesfield.formats.posteriors import saved
 
 FILES = Path(__file__).parent / "files"
 

@@ -5,9 +5,9 @@ import pytest
 from scipy import integrate, stats
 
 import bayesfield as bf
+from bayesfield.correction.skewness import lean, probability_below
 from bayesfield.diagnostics import cramer_von_mises
-from bayesfield.learning import mrf_objective
-from bayesfield.posterior.skewness import lean, probability_below
+from bayesfield.learning.phases.hidden import mrf_objective
 
 from reference_hmc import hmc
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bayesfield as bf
-from bayesfield.graph import compiled
+from bayesfield.graph.compiled import compiled
 from bayesfield.response.sampled import SampleResponse, within_covariance
 from bayesfield.response.two_valued import two_valued
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bayesfield as bf
-from bayesfield.formats import uai
+from bayesfield.formats.models import uai
 
 from awkward import CASES
 

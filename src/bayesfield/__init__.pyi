@@ -1,99 +1,70 @@
 """The public names and where they live. ``__init__.py`` reads this file and imports each when it is asked for."""
 
-from bayesfield.estimators import (
-    RBM,
-    BayesianCRF,
-    BoltzmannMachine,
-    GraphCRF,
-    IsingNetwork,
-    LatticeField,
-    OrdinalNetwork,
-    PottsNetwork,
-)
+from bayesfield.analysis.centrality import centrality
+from bayesfield.analysis.compare import GroupComparison, compare, compare_groups
+from bayesfield.analysis.contacts import contact_scores
+from bayesfield.analysis.cross_validation import VarianceChoice, cross_validated_variance
+from bayesfield.analysis.leave_one_out import Loo, loo
+from bayesfield.analysis.predictive_check import PredictiveCheck, predictive_check
+from bayesfield.analysis.reliability import reliability
+from bayesfield.analysis.sensitivity import prior_sensitivity
+from bayesfield.analysis.structure import BernoulliEdges, BetaBinomialEdges, StructurePosterior, search_structure
+from bayesfield.estimators.crf import BayesianCRF, GraphCRF
+from bayesfield.estimators.lattices import LatticeField
+from bayesfield.estimators.machines import RBM, BoltzmannMachine
+from bayesfield.estimators.networks import IsingNetwork, OrdinalNetwork, PottsNetwork
+from bayesfield.fitting.at_parameters import laplace
+from bayesfield.fitting.fields import fit
+from bayesfield.fitting.many import Bootstrap, Fits, fit_many
+from bayesfield.fitting.preview import preview
+from bayesfield.fitting.sequences import fit_graphs, fit_sequences
 from bayesfield.formats.arviz import to_arviz
 from bayesfield.formats.conll import read_conll, write_conll
 from bayesfield.formats.fasta import Alignment, read_fasta
 from bayesfield.formats.handover import write_handover
-from bayesfield.formats.networkx import from_networkx, to_networkx
-from bayesfield.formats.pgmpy import from_pgmpy, to_pgmpy
-from bayesfield.formats.pyagrum import from_pyagrum, to_pyagrum
-from bayesfield.formats.saved import load
+from bayesfield.formats.models.networkx import from_networkx, to_networkx
+from bayesfield.formats.models.pgmpy import from_pgmpy, to_pgmpy
+from bayesfield.formats.models.pyagrum import from_pyagrum, to_pyagrum
+from bayesfield.formats.posteriors.saved import load
 from bayesfield.formats.xarray import to_xarray
-from bayesfield.inference import (
-    Auto,
-    Beliefs,
-    Bethe,
-    Engine,
-    Enumeration,
-    Evidence,
-    Exact,
-    Kikuchi,
-    Sampled,
-    covariance,
-    infer,
-    most_probable,
-    sample,
-)
-from bayesfield.learning import ContrastiveDivergence, IterativeScaling, PseudoLikelihood
-from bayesfield.learning.max_margin import MaxMargin, max_margin
-from bayesfield.model import (
-    ARD,
-    Cauchy,
-    Factor,
-    Normal,
-    RandomField,
-    Variable,
-    boltzmann,
-    chain,
-    grid,
-    grid_edges,
-    hidden_potts,
-    mixture,
-    ordinal,
-    pairwise,
-    potts,
-    recoding,
-    restricted_boltzmann,
-)
+from bayesfield.inference.auto import Auto
+from bayesfield.inference.contract import Engine
+from bayesfield.inference.enumeration import Enumeration
+from bayesfield.inference.messages.belief_propagation import Bethe
+from bayesfield.inference.messages.kikuchi import Kikuchi
+from bayesfield.inference.queries import Beliefs, Evidence, covariance, infer, most_probable, sample
+from bayesfield.inference.sampling.sampled import Sampled
+from bayesfield.inference.trees.junction_tree import Exact
+from bayesfield.learning.baselines.max_margin import MaxMargin, max_margin
+from bayesfield.learning.phases.composite import PseudoLikelihood
+from bayesfield.learning.search.contrastive import ContrastiveDivergence
+from bayesfield.learning.search.iterative_scaling import IterativeScaling
+from bayesfield.model.adaptive_prior import ARD, Cauchy
+from bayesfield.model.builders import chain, grid, grid_edges, pairwise, potts
 from bayesfield.model.conditional import CRF, as_sequences
+from bayesfield.model.field import Factor, RandomField, Variable
 from bayesfield.model.graphs import as_graphs
+from bayesfield.model.hidden import boltzmann, hidden_potts, mixture, restricted_boltzmann
+from bayesfield.model.ordinal import ordinal
 from bayesfield.model.partitions import CaseFiles, SequenceFiles
-from bayesfield.posterior import Check, FitRecord, Imputation, Posterior, fit, recoded
-from bayesfield.posterior.centrality import centrality
-from bayesfield.posterior.compare import GroupComparison, compare, compare_groups
-from bayesfield.posterior.conditional import fit_graphs, fit_sequences
-from bayesfield.posterior.contacts import contact_scores
-from bayesfield.posterior.cross_validation import VarianceChoice, cross_validated_variance
+from bayesfield.model.prior import Normal
+from bayesfield.model.scales import recoding
+from bayesfield.posterior.check import Check
 from bayesfield.posterior.evidence import LogEvidence
-from bayesfield.posterior.given import laplace
-from bayesfield.posterior.many import Bootstrap, Fits, fit_many
-from bayesfield.posterior.preview import preview
-from bayesfield.posterior.sensitivity import prior_sensitivity
-from bayesfield.posterior.structure import BernoulliEdges, BetaBinomialEdges, StructurePosterior, search_structure
-from bayesfield.prediction import (
-    Labelling,
-    Loo,
-    Prediction,
-    PredictiveCheck,
-    average_over,
-    loo,
-    n_best_sequences,
-    predict_graphs,
-    predict_sequences,
-    predictive_check,
-    reliability,
-)
-from bayesfield.samplers import (
-    NUTS,
-    Draws,
-    Exchange,
-    Langevin,
-    Metropolis,
-    Sampler,
-    load_draws,
-    sample_posterior,
-    sample_sequences,
-)
+from bayesfield.posterior.imputation import Imputation
+from bayesfield.posterior.posterior import FitRecord, Posterior
+from bayesfield.posterior.recoded import recoded
+from bayesfield.prediction.chain import average_over, predict_sequences
+from bayesfield.prediction.graph import predict_graphs
+from bayesfield.prediction.n_best import Labelling, n_best_sequences
+from bayesfield.prediction.tally import Prediction
+from bayesfield.samplers.contract import Sampler
+from bayesfield.samplers.draws import Draws, load_draws
+from bayesfield.samplers.exchange import Exchange
+from bayesfield.samplers.langevin import Langevin
+from bayesfield.samplers.metropolis import Metropolis
+from bayesfield.samplers.nuts import NUTS
+from bayesfield.samplers.sample import sample_posterior, sample_sequences
 from bayesfield.types import BayesfieldError, FitWarning, IndefiniteCurvature, InvalidInput, Outcome, Status, TooLarge
 
 __version__: str

@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """The command line (bayesfield.cli), whose modules take seconds to import."""
     try:
-        from bayesfield.cli import main as command
+        from bayesfield.cli.ending import main as command
 
         command()
     except KeyboardInterrupt:

@@ -1,6 +1,6 @@
 """``python -m bayesfield.cli``."""
 
-from bayesfield.cli import main
+from bayesfield.cli.ending import main
 
 if __name__ == "__main__":
     main()

@@ -20,9 +20,10 @@ from bayesfield.cli.targets import folder, refuse_file
 from bayesfield.cli.waiting import doing, progress
 from bayesfield.estimators.networks import threshold_prior
 from bayesfield.files import write_text
-from bayesfield.formats import tables, uai
+from bayesfield.formats import tables
 from bayesfield.formats.crfsuite import inputs_of, vocabulary
-from bayesfield.inference import most_probable_codes
+from bayesfield.formats.models import uai
+from bayesfield.inference.queries import most_probable_codes
 from bayesfield.types import InvalidInput
 
 _LONG = 300  # parameters from which a fit's time is foreseen

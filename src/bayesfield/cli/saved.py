@@ -13,9 +13,9 @@ from bayesfield.cli.app import Json, app, note, show
 from bayesfield.cli.sentences import labelled_sentences, window_of
 from bayesfield.cli.targets import refuse_file, refuse_table
 from bayesfield.cli.waiting import doing
-from bayesfield.formats import uai
 from bayesfield.formats.crfsuite import inputs_of
 from bayesfield.formats.frames import read_frame, write_frame
+from bayesfield.formats.models import uai
 from bayesfield.prediction.given_others import given_others
 from bayesfield.prediction.replicates import new_cases
 from bayesfield.types import Cost, InvalidInput

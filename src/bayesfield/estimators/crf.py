@@ -11,13 +11,15 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfield import parallel
+from bayesfield.analysis.cross_validation import cross_validated_variance
 from bayesfield.estimators.shapes import Data, FitOptions, Shape, shape_of
-from bayesfield.inference import Engine
-from bayesfield.model import ARD, Normal, Prior
+from bayesfield.inference.contract import Engine
+from bayesfield.model.adaptive_prior import ARD
 from bayesfield.model.conditional import Sequences, is_open
-from bayesfield.posterior import Posterior
-from bayesfield.posterior.cross_validation import cross_validated_variance
-from bayesfield.prediction import Prediction, n_best_sequences
+from bayesfield.model.prior import Normal, Prior
+from bayesfield.posterior.posterior import Posterior
+from bayesfield.prediction.n_best import n_best_sequences
+from bayesfield.prediction.tally import Prediction
 from bayesfield.types import FitWarning, InvalidInput
 
 

@@ -14,12 +14,18 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from bayesfield.estimators.columns import Columns, binarized, columns_of, require_own_names, warn_of_columns
-from bayesfield.graph import compiled
-from bayesfield.inference import Auto, Engine, Sampled, as_engine
-from bayesfield.learning import mrf_objective
-from bayesfield.model import ARD, Normal, Prior, RandomField
-from bayesfield.posterior import Imputation, Posterior, fit
-from bayesfield.posterior.fitting import Correction
+from bayesfield.fitting.fields import Correction, fit
+from bayesfield.graph.compiled import compiled
+from bayesfield.inference.auto import Auto
+from bayesfield.inference.by_name import as_engine
+from bayesfield.inference.contract import Engine
+from bayesfield.inference.sampling.sampled import Sampled
+from bayesfield.learning.phases.hidden import mrf_objective
+from bayesfield.model.adaptive_prior import ARD
+from bayesfield.model.field import RandomField
+from bayesfield.model.prior import Normal, Prior
+from bayesfield.posterior.imputation import Imputation
+from bayesfield.posterior.posterior import Posterior
 from bayesfield.prediction.given_others import each_given_others
 from bayesfield.prediction.replicates import new_cases
 from bayesfield.types import FloatArray, InvalidInput

@@ -7,9 +7,11 @@ import numpy as np
 
 from bayesfield.estimators.columns import Columns, listed
 from bayesfield.estimators.fields import FieldEstimator
-from bayesfield.inference import Engine
-from bayesfield.model import Prior, RandomField, grid, grid_edges, potts
-from bayesfield.posterior.fitting import Correction
+from bayesfield.fitting.fields import Correction
+from bayesfield.inference.contract import Engine
+from bayesfield.model.builders import grid, grid_edges, potts
+from bayesfield.model.field import RandomField
+from bayesfield.model.prior import Prior
 from bayesfield.types import FitWarning, InvalidInput
 
 

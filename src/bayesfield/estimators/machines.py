@@ -9,9 +9,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfield.estimators.columns import Columns, cut_states
 from bayesfield.estimators.fields import FieldEstimator
-from bayesfield.inference import Engine
-from bayesfield.model import Prior, RandomField, boltzmann, restricted_boltzmann
-from bayesfield.posterior.fitting import Correction
+from bayesfield.fitting.fields import Correction
+from bayesfield.inference.contract import Engine
+from bayesfield.model.field import RandomField
+from bayesfield.model.hidden import boltzmann, restricted_boltzmann
+from bayesfield.model.prior import Prior
 from bayesfield.types import FloatArray
 
 

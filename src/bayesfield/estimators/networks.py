@@ -9,9 +9,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfield.estimators.columns import Columns, cut_states, named_edges, require_order, shown, warn_of_order
 from bayesfield.estimators.fields import FieldEstimator
-from bayesfield.inference import Engine
-from bayesfield.model import Normal, Prior, RandomField, ordinal, pairwise, potts
-from bayesfield.posterior.fitting import Correction
+from bayesfield.fitting.fields import Correction
+from bayesfield.inference.contract import Engine
+from bayesfield.model.builders import pairwise, potts
+from bayesfield.model.field import RandomField
+from bayesfield.model.ordinal import ordinal
+from bayesfield.model.prior import Normal, Prior
 from bayesfield.types import InvalidInput
 
 _THRESHOLDS = 25.0  # five answers with scores 1 … 5 need thresholds down to −13 (Wenchuan), measured

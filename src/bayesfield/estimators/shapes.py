@@ -12,14 +12,16 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from bayesfield.fitting.sequences import fit_graphs, fit_sequences
 from bayesfield.formats.crfsuite import inputs_of, vocabulary
-from bayesfield.inference import Engine
-from bayesfield.model import Prior
+from bayesfield.inference.contract import Engine
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.model.graphs import Graphs, as_graphs
-from bayesfield.posterior import Posterior
-from bayesfield.posterior.conditional import fit_graphs, fit_sequences
-from bayesfield.prediction import Prediction, predict_graphs, predict_sequences
+from bayesfield.model.prior import Prior
+from bayesfield.posterior.posterior import Posterior
+from bayesfield.prediction.chain import predict_sequences
+from bayesfield.prediction.graph import predict_graphs
+from bayesfield.prediction.tally import Prediction
 from bayesfield.types import InvalidInput
 
 Data = Sequences | Graphs

@@ -18,14 +18,22 @@ import pandas as pd
 from bayesfield import plots
 from bayesfield.experiments.contract import Experiment, cell
 from bayesfield.experiments.store import Store
-from bayesfield.inference import Bethe, Engine, Exact, Kikuchi, Sampled, sample
-from bayesfield.inference.chain import chain_draws, chain_marginals
-from bayesfield.kernels.chain import ChainArrays
-from bayesfield.learning.conditional import potentials
-from bayesfield.model import Normal, RandomField, chain, grid, pairwise
+from bayesfield.fitting.fields import fit
+from bayesfield.fitting.sequences import fit_sequences
+from bayesfield.inference.contract import Engine
+from bayesfield.inference.messages.belief_propagation import Bethe
+from bayesfield.inference.messages.kikuchi import Kikuchi
+from bayesfield.inference.queries import sample
+from bayesfield.inference.sampling.sampled import Sampled
+from bayesfield.inference.trees.chain import chain_draws, chain_marginals
+from bayesfield.inference.trees.junction_tree import Exact
+from bayesfield.kernels.chains.passes import ChainArrays
+from bayesfield.learning.phases.chain import potentials
+from bayesfield.model.builders import chain, grid, pairwise
 from bayesfield.model.conditional import CRF, as_sequences
-from bayesfield.posterior import Posterior, fit
-from bayesfield.posterior.conditional import fit_sequences
+from bayesfield.model.field import RandomField
+from bayesfield.model.prior import Normal
+from bayesfield.posterior.posterior import Posterior
 from bayesfield.types import FloatArray, InvalidInput
 
 LEVEL = 0.9

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 import pandas as pd
 
 from bayesfield.experiments.store import Store
-from bayesfield.plots import Figure
+from bayesfield.plots.style import Figure
 from bayesfield.types import InvalidInput
 
 

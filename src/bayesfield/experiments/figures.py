@@ -9,10 +9,10 @@ import pandas as pd
 from bayesfield import plots
 from bayesfield.experiments.calibration import Calibration, Simulations
 from bayesfield.experiments.contract import Experiment
-from bayesfield.experiments.document_comparison import DocumentComparison
-from bayesfield.experiments.document_prediction import DocumentPrediction
-from bayesfield.experiments.grids import GridComparison
 from bayesfield.experiments.letters import LetterPrediction
+from bayesfield.experiments.paper.document_comparison import DocumentComparison
+from bayesfield.experiments.paper.document_prediction import DocumentPrediction
+from bayesfield.experiments.paper.grids import GridComparison
 from bayesfield.experiments.run import Watch, run_experiment
 from bayesfield.experiments.store import Store
 from bayesfield.files import write_bytes, write_text

@@ -16,9 +16,10 @@ import numpy as np
 import pandas as pd
 
 from bayesfield import plots
+from bayesfield.analysis.cross_validation import cross_validated_variance
 from bayesfield.experiments.contract import Experiment, cell
-from bayesfield.experiments.documents import data_folder
-from bayesfield.experiments.predictors import (
+from bayesfield.experiments.paper.documents import data_folder
+from bayesfield.experiments.paper.predictors import (
     PREDICTORS,
     Predictor,
     predicted,
@@ -27,13 +28,13 @@ from bayesfield.experiments.predictors import (
     total_variation,
 )
 from bayesfield.experiments.store import Store
-from bayesfield.learning.max_margin import max_margin
-from bayesfield.model import Normal
+from bayesfield.fitting.sequences import fit_sequences
+from bayesfield.learning.baselines.max_margin import max_margin
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
-from bayesfield.posterior.conditional import fit_sequences
-from bayesfield.posterior.cross_validation import cross_validated_variance
-from bayesfield.prediction import Prediction, average_over, predict_sequences
-from bayesfield.samplers import sample_sequences
+from bayesfield.model.prior import Normal
+from bayesfield.prediction.chain import average_over, predict_sequences
+from bayesfield.prediction.tally import Prediction
+from bayesfield.samplers.sample import sample_sequences
 from bayesfield.types import InvalidInput
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

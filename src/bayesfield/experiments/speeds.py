@@ -8,11 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from bayesfield.graph import compiled
-from bayesfield.inference import Bethe, Exact, Kikuchi, Sampled, infer, sample
-from bayesfield.learning import mrf_objective
-from bayesfield.model import Normal, RandomField, grid, pairwise
-from bayesfield.posterior import fit
+from bayesfield.fitting.fields import fit
+from bayesfield.graph.compiled import compiled
+from bayesfield.inference.messages.belief_propagation import Bethe
+from bayesfield.inference.messages.kikuchi import Kikuchi
+from bayesfield.inference.queries import infer, sample
+from bayesfield.inference.sampling.sampled import Sampled
+from bayesfield.inference.trees.junction_tree import Exact
+from bayesfield.learning.phases.hidden import mrf_objective
+from bayesfield.model.builders import grid, pairwise
+from bayesfield.model.field import RandomField
+from bayesfield.model.prior import Normal
 
 Watch = Callable[[int, int], None]
 

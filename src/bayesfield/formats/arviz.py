@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from bayesfield.diagnostics import arviz
-from bayesfield.posterior import Posterior
-from bayesfield.samplers import Draws
+from bayesfield.posterior.posterior import Posterior
+from bayesfield.samplers.draws import Draws
 from bayesfield.types import FloatArray, InvalidInput
 
 

@@ -8,8 +8,8 @@ import pandas as pd
 
 from bayesfield.files import write_text
 from bayesfield.formats.tables import fit_summary
-from bayesfield.model import RandomField
-from bayesfield.posterior import Posterior
+from bayesfield.model.field import RandomField
+from bayesfield.posterior.posterior import Posterior
 from bayesfield.types import InvalidInput
 
 

@@ -18,8 +18,9 @@ import pandas as pd
 from bayesfield import memory
 from bayesfield.files import read_text, separator_of, write_npz, write_text
 from bayesfield.formats.frames import read_frame
-from bayesfield.model import RandomField, grid_edges, pairwise
-from bayesfield.posterior import Posterior
+from bayesfield.model.builders import grid_edges, pairwise
+from bayesfield.model.field import RandomField
+from bayesfield.posterior.posterior import Posterior
 from bayesfield.response.base import fits_dense
 from bayesfield.types import Cost, InvalidInput
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from bayesfield.posterior import Posterior
+from bayesfield.posterior.posterior import Posterior
 from bayesfield.response.base import fits_dense
-from bayesfield.samplers import Draws
+from bayesfield.samplers.draws import Draws
 from bayesfield.types import InvalidInput
 
 

@@ -14,8 +14,7 @@ from scipy import sparse
 from bayesfield import parallel
 from bayesfield.graph.structure import Graph, graph_arrays, offsets, unique_rows
 from bayesfield.kernels import tables as kernel
-from bayesfield.model import RandomField
-from bayesfield.model.field import block_shape
+from bayesfield.model.field import RandomField, block_shape
 from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput
 
 Sparse = Any  # scipy's sparse arrays

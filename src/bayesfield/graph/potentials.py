@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesfield.graph.compiled import as_parameters, compiled
-from bayesfield.model import RandomField
+from bayesfield.model.field import RandomField
 from bayesfield.types import FloatArray, InvalidInput
 
 _LARGEST = 700.0  # log of the largest number there is, about

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from bayesfield.graph import Design, Graph
-from bayesfield.inference.belief_propagation import Bethe
-from bayesfield.inference.junction_tree import Exact
-from bayesfield.inference.kikuchi import Kikuchi
-from bayesfield.response import Response
+from bayesfield.graph.compiled import Design
+from bayesfield.graph.structure import Graph
+from bayesfield.inference.messages.belief_propagation import Bethe
+from bayesfield.inference.messages.kikuchi import Kikuchi
+from bayesfield.inference.trees.junction_tree import Exact
+from bayesfield.response.base import Response
 from bayesfield.types import Cost, FloatArray, IntArray, Marginals, Options, Status
 
 _DENSE = 12  # factors around a variable above which short loops are not looked for: they are too many

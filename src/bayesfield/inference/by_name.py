@@ -3,12 +3,12 @@
 from typing import Any
 
 from bayesfield.inference.auto import Auto
-from bayesfield.inference.belief_propagation import Bethe
 from bayesfield.inference.contract import Engine
 from bayesfield.inference.enumeration import Enumeration
-from bayesfield.inference.junction_tree import Exact
-from bayesfield.inference.kikuchi import Kikuchi
-from bayesfield.inference.sampled import Sampled
+from bayesfield.inference.messages.belief_propagation import Bethe
+from bayesfield.inference.messages.kikuchi import Kikuchi
+from bayesfield.inference.sampling.sampled import Sampled
+from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.types import InvalidInput
 
 _ENGINES: dict[str, Any] = {

@@ -2,8 +2,9 @@
 
 from typing import Any, Protocol, runtime_checkable
 
-from bayesfield.graph import Design, Graph
-from bayesfield.response import Response
+from bayesfield.graph.compiled import Design
+from bayesfield.graph.structure import Graph
+from bayesfield.response.base import Response
 from bayesfield.types import Cost, FloatArray, IntArray, Marginals, Status
 
 

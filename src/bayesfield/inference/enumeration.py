@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from bayesfield import memory
-from bayesfield.graph import Design, Graph, table_entries
-from bayesfield.response import Response, TableResponse
+from bayesfield.graph.compiled import Design
+from bayesfield.graph.structure import Graph, table_entries
+from bayesfield.response.base import Response, TableResponse
 from bayesfield.types import Cost, FloatArray, IntArray, Marginals, Options, Outcome, Status
 
 

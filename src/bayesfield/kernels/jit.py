@@ -38,8 +38,8 @@ def _stamp(compiled: Any) -> None:
 def _sources() -> tuple[tuple[str, float, int], ...]:
     """Names, times and sizes of the files that kernels are made of."""
     here = Path(__file__).parent
-    files = [*sorted(here.glob("*.py")), here.parent / "types.py"]
-    return tuple((path.name, path.stat().st_mtime, path.stat().st_size) for path in files if path.exists())
+    files = [*sorted(here.rglob("*.py")), here.parent / "types.py"]
+    return tuple((str(path.relative_to(here.parent)), path.stat().st_mtime, path.stat().st_size) for path in files if path.exists())
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfield.kernels.gibbs import uniform
+from bayesfield.kernels.gibbs.general import uniform
 from bayesfield.kernels.jit import jit
 from bayesfield.types import BoolArray, FloatArray, IntArray
 

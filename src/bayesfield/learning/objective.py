@@ -13,10 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesfield.graph import CompiledField, Design, Graph, case_energies, counts, local_variances, weighted_counts
-from bayesfield.inference import Engine, Sampled
-from bayesfield.learning.precision import DensePrecision, MatrixFree, Origin, Precision, SparsePrecision
-from bayesfield.response import LinearResponse, NotSparse, Response
+from bayesfield.graph.cases import case_energies
+from bayesfield.graph.compiled import CompiledField, Design, local_variances
+from bayesfield.graph.structure import Graph, counts, weighted_counts
+from bayesfield.inference.contract import Engine
+from bayesfield.inference.sampling.sampled import Sampled
+from bayesfield.learning.precision.forms import DensePrecision, MatrixFree, Origin, Precision, SparsePrecision
+from bayesfield.response.base import Response
+from bayesfield.response.linear import LinearResponse, NotSparse
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Marginals, Outcome
 
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from bayesfield.posterior import Posterior
-from bayesfield.posterior.looking import couplings_of
+from bayesfield.posterior.posterior import Posterior
+from bayesfield.posterior.views import couplings_of
 from bayesfield.types import InvalidInput
 
 COUPLINGS, THRESHOLDS, ALL = "couplings", "thresholds", "parameters"

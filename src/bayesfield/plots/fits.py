@@ -6,10 +6,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from bayesfield.analysis.predictive_check import PredictiveCheck
+from bayesfield.analysis.statistics import SUM_SCORE
 from bayesfield.plots.style import NEGATIVE, POSITIVE, axes_of, headline, panels, short
-from bayesfield.posterior import FitRecord
-from bayesfield.prediction import PredictiveCheck
-from bayesfield.prediction.statistics import SUM_SCORE
+from bayesfield.posterior.posterior import FitRecord
 from bayesfield.types import InvalidInput, Status
 
 _NAMED = 3  # points of a panel that are named

@@ -9,12 +9,12 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 
-from bayesfield.model import RandomField
+from bayesfield.correction.skewness import log_density
+from bayesfield.model.field import RandomField
 from bayesfield.plots.choice import chosen
 from bayesfield.plots.style import DIVERGING, NEGATIVE, POSITIVE, UNCLEAR, axes_of, headline, panels, short
-from bayesfield.posterior import Posterior
-from bayesfield.posterior.looking import require_untied
-from bayesfield.posterior.skewness import log_density
+from bayesfield.posterior.posterior import Posterior
+from bayesfield.posterior.views import require_untied
 from bayesfield.types import FloatArray, InvalidInput
 
 _MOST = 40  # parameters of one picture, where all would be too many to read

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from scipy import linalg
 
-from bayesfield.inference import Sampled
-from bayesfield.learning import FieldObjective
-from bayesfield.learning.stochastic import factored
+from bayesfield.inference.sampling.sampled import Sampled
+from bayesfield.learning.objective import FieldObjective
+from bayesfield.learning.search.sampled_newton import factored
 from bayesfield.types import FloatArray
 
 _GOOD, _FAIR = 0.1, 0.3  # root mean square bias in posterior sd

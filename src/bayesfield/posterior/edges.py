@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from scipy import linalg, special
 
-from bayesfield.model import Parametrised, RandomField
-from bayesfield.model.prior import GONE
+from bayesfield.model.field import RandomField
+from bayesfield.model.prior import GONE, Parametrised
 from bayesfield.types import FitWarning, FloatArray, IntArray, InvalidInput
 
 VERDICTS = ("excluded", "inconclusive", "included")

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from bayesfield.inference import Sampled
-from bayesfield.inference.thermodynamic import log_partition
-from bayesfield.learning import FieldObjective, Objective, Point
-from bayesfield.learning.precision import Precision
-from bayesfield.posterior.affordable import seconds
+from bayesfield.fitting.plan import seconds
+from bayesfield.inference.sampling.sampled import Sampled
+from bayesfield.inference.sampling.thermodynamic import log_partition
+from bayesfield.learning.objective import FieldObjective, Objective, Point
+from bayesfield.learning.precision.forms import Precision
 from bayesfield.types import FloatArray, InvalidInput
 
 _GOAL = 0.03  # nats: error at which no more draws are made

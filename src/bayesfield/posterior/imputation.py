@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayesfield.graph import Clamped, Phase, clamp, compiled
-from bayesfield.inference import Auto, Engine, Exact
-from bayesfield.inference.chains import gibbs_draws
-from bayesfield.model import RandomField
+from bayesfield.graph.clamp import Clamped, Phase, clamp
+from bayesfield.graph.compiled import compiled
+from bayesfield.inference.auto import Auto
+from bayesfield.inference.contract import Engine
+from bayesfield.inference.sampling.gibbs_chains import gibbs_draws
+from bayesfield.inference.trees.junction_tree import Exact
+from bayesfield.model.field import RandomField
 from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput, Outcome, Status
 
 _SWEEPS = 200  # of Gibbs chains, where exact draws do not fit

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfield.posterior.laplace import Posterior
-from bayesfield.posterior.skewness import lean, upright
+from bayesfield.correction.skewness import lean, upright
+from bayesfield.posterior.posterior import Posterior
 from bayesfield.types import FloatArray
 
 _FREEDOM = 8.0  # at least

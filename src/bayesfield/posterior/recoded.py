@@ -3,13 +3,15 @@
 import numpy as np
 from scipy import linalg
 
-from bayesfield.graph import compiled
-from bayesfield.learning import FieldObjective, HiddenObjective, hidden_objective
-from bayesfield.learning.objective import observed_objective
-from bayesfield.learning.precision import DensePrecision
-from bayesfield.model import Normal, Prior, RandomField, recoding
-from bayesfield.posterior.laplace import Posterior
-from bayesfield.posterior.skewness import field_skewness
+from bayesfield.correction.skewness import field_skewness
+from bayesfield.graph.compiled import compiled
+from bayesfield.learning.objective import FieldObjective, observed_objective
+from bayesfield.learning.phases.hidden import HiddenObjective, hidden_objective
+from bayesfield.learning.precision.forms import DensePrecision
+from bayesfield.model.field import RandomField
+from bayesfield.model.prior import Normal, Prior
+from bayesfield.model.scales import recoding
+from bayesfield.posterior.posterior import Posterior
 from bayesfield.types import FloatArray, InvalidInput
 
 

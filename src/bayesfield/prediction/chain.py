@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from bayesfield.inference.chain import best_labellings, chain_marginals
-from bayesfield.kernels.chain import ChainArrays
-from bayesfield.learning.conditional import pair_starts, potentials
-from bayesfield.learning.hidden_chain import masked
-from bayesfield.learning.max_margin import MaxMargin
+from bayesfield.inference.trees.chain import best_labellings, chain_marginals
+from bayesfield.kernels.chains.passes import ChainArrays
+from bayesfield.learning.baselines.max_margin import MaxMargin
+from bayesfield.learning.phases.chain import pair_starts, potentials
+from bayesfield.learning.phases.hidden_chain import masked
 from bayesfield.model.conditional import CRF, Sequences, as_sequences, label_codes
-from bayesfield.posterior import Posterior
+from bayesfield.posterior.posterior import Posterior
 from bayesfield.prediction.chain_quadratic import quadratic_labels
 from bayesfield.prediction.supergraph import supergraph_labels
 from bayesfield.prediction.tally import Prediction, Tally, checked, plugged_in

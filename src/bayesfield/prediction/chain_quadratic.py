@@ -5,12 +5,12 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfield import parallel
-from bayesfield.inference.chain import ChainMarginals, best_labellings, chain_marginals
-from bayesfield.kernels.chain import ChainArrays
-from bayesfield.learning.chain_covariance import indicator_covariance
-from bayesfield.learning.conditional import potentials
+from bayesfield.inference.trees.chain import ChainMarginals, best_labellings, chain_marginals
+from bayesfield.kernels.chains.passes import ChainArrays
+from bayesfield.learning.phases.chain import potentials
+from bayesfield.learning.phases.chain_covariance import indicator_covariance
 from bayesfield.model.conditional import CRF, Sequences
-from bayesfield.posterior import Posterior
+from bayesfield.posterior.posterior import Posterior
 from bayesfield.prediction.quadratic import LocalQuadratic, climbed, coupled, trusted, within
 from bayesfield.types import FloatArray, IntArray, Status
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from bayesfield.graph import CompiledField, compiled
-from bayesfield.kernels import conditionals as kernel
-from bayesfield.learning.blocks import block_arrays
-from bayesfield.posterior import Posterior
+from bayesfield.graph.compiled import CompiledField, compiled
+from bayesfield.kernels.likelihood import conditionals as kernel
+from bayesfield.learning.phases.blocks import block_arrays
+from bayesfield.posterior.posterior import Posterior
 from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput
 
 _ENTRIES = 4_000_000  # probabilities that are held at a time

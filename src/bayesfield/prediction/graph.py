@@ -8,13 +8,14 @@ import numpy as np
 from scipy import sparse
 
 from bayesfield import parallel
-from bayesfield.graph import CompiledField, Design
-from bayesfield.inference import Engine, as_engine
-from bayesfield.learning.conditional import compiled_graphs, pair_inputs
-from bayesfield.learning.max_margin import MaxMargin
+from bayesfield.graph.compiled import CompiledField, Design
+from bayesfield.inference.by_name import as_engine
+from bayesfield.inference.contract import Engine
+from bayesfield.learning.baselines.max_margin import MaxMargin
+from bayesfield.learning.phases.chain import compiled_graphs, pair_inputs
 from bayesfield.model.conditional import CRF
 from bayesfield.model.graphs import Graphs, as_graphs, known_labels
-from bayesfield.posterior import Posterior
+from bayesfield.posterior.posterior import Posterior
 from bayesfield.prediction.quadratic import LocalQuadratic, climbed, coupled, trusted, within
 from bayesfield.prediction.supergraph import supergraph_labels
 from bayesfield.prediction.tally import Prediction, Tally, checked, joined, plugged_in

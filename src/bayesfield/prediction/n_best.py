@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesfield import parallel
-from bayesfield.inference.chain import best_labellings, chain_marginals
-from bayesfield.kernels.chain import ChainArrays
-from bayesfield.learning.conditional import pair_starts, potentials
+from bayesfield.inference.trees.chain import best_labellings, chain_marginals
+from bayesfield.kernels.chains.passes import ChainArrays
+from bayesfield.learning.phases.chain import pair_starts, potentials
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
-from bayesfield.posterior import Posterior
+from bayesfield.posterior.posterior import Posterior
 from bayesfield.types import FloatArray, IntArray, InvalidInput
 
 

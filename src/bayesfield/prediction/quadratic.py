@@ -21,8 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, sparse
 
-from bayesfield.graph import pair_graph
-from bayesfield.inference import Bethe, Engine, Exact
+from bayesfield.graph.structure import pair_graph
+from bayesfield.inference.contract import Engine
+from bayesfield.inference.messages.belief_propagation import Bethe
+from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.types import FloatArray, IntArray, Outcome, Status
 
 _WIDEST = 1.0  # standard deviation of a log-potential, in nats

@@ -5,11 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from bayesfield.graph import CompiledField, compiled
-from bayesfield.inference import Auto, Exact, Sampled, as_engine
-from bayesfield.inference.chains import fresh, run
-from bayesfield.model import RandomField
-from bayesfield.posterior import Posterior
+from bayesfield.graph.compiled import CompiledField, compiled
+from bayesfield.inference.auto import Auto
+from bayesfield.inference.by_name import as_engine
+from bayesfield.inference.sampling.gibbs_chains import fresh, run
+from bayesfield.inference.sampling.sampled import Sampled
+from bayesfield.inference.trees.junction_tree import Exact
+from bayesfield.model.field import RandomField
+from bayesfield.posterior.posterior import Posterior
 from bayesfield.types import FloatArray, IntArray, InvalidInput
 
 _CELLS = 20_000_000  # of chains' states, or entries of their tables, that are held at a time

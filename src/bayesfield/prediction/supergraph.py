@@ -9,8 +9,9 @@ at the *mean* of the drawn parameters. Loopy max-product need not find that maxi
 
 import numpy as np
 
-from bayesfield.graph import Graph, pair_graph
-from bayesfield.inference import Bethe, Engine
+from bayesfield.graph.structure import Graph, pair_graph
+from bayesfield.inference.contract import Engine
+from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.types import FloatArray, IntArray, InvalidInput, Status
 
 _ENGINE = Bethe(damping=0.3, max_sweeps=100)

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from bayesfield.learning.max_margin import MaxMargin
-from bayesfield.posterior import Posterior
+from bayesfield.learning.baselines.max_margin import MaxMargin
+from bayesfield.posterior.posterior import Posterior
 from bayesfield.types import FloatArray, IntArray, InvalidInput, Outcome, Status
 
 METHODS = ("map", "marginal", "vote", "weighted_vote", "supergraph", "quadratic")

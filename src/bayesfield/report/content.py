@@ -6,10 +6,11 @@ from typing import Any
 
 import pandas as pd
 
-from bayesfield.model import RandomField
 from bayesfield.model.conditional import CRF
-from bayesfield.posterior import Check, Posterior
+from bayesfield.model.field import RandomField
+from bayesfield.posterior.check import Check
 from bayesfield.posterior.edges import VERDICTS
+from bayesfield.posterior.posterior import Posterior
 from bayesfield.report.findings import Checked, Remark, Weighed, alarm, checked, ended, remarks, weighed
 from bayesfield.report.network import MOST_EDGES, Known, Network, known_edges, network_of
 from bayesfield.report.rows import MOST_ROWS, Rows, rows_of

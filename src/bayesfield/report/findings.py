@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfield.learning import FieldObjective
-from bayesfield.posterior import Check, FitRecord, Posterior
+from bayesfield.learning.objective import FieldObjective
+from bayesfield.posterior.check import Check
 from bayesfield.posterior.evidence import LogEvidence
+from bayesfield.posterior.posterior import FitRecord, Posterior
 from bayesfield.report.wording import count, sentence
 from bayesfield.types import BayesfieldError, Outcome
 

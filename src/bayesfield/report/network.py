@@ -9,9 +9,9 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
-from bayesfield.model import RandomField
-from bayesfield.posterior import Posterior
+from bayesfield.model.field import RandomField
 from bayesfield.posterior.edges import Edge, edges_of
+from bayesfield.posterior.posterior import Posterior
 from bayesfield.report.rows import OF_EDGES, Rows
 from bayesfield.report.wording import finite, short
 from bayesfield.types import BayesfieldError, FitWarning, FloatArray, IntArray

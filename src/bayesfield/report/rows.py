@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayesfield.posterior import Posterior
-from bayesfield.posterior.looking import couplings_of
+from bayesfield.posterior.posterior import Posterior
+from bayesfield.posterior.views import couplings_of
 from bayesfield.report.wording import finite, short
 from bayesfield.types import FloatArray, IntArray
 

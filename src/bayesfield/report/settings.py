@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesfield.posterior import Posterior
+from bayesfield.posterior.posterior import Posterior
 from bayesfield.report.wording import short
 
 _PACKAGES = ("bayesfield", "numpy", "scipy", "numba")

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import linalg
 
 from bayesfield import memory
-from bayesfield.graph import Design
+from bayesfield.graph.compiled import Design
 from bayesfield.types import Cost, FloatArray, IndefiniteCurvature, IntArray, Outcome, TooLarge
 
 _SLAB = 4_000_000  # numbers in a (T, D) slab of directions

@@ -13,7 +13,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from bayesfield.graph import Design, Graph
+from bayesfield.graph.compiled import Design
+from bayesfield.graph.structure import Graph
 from bayesfield.response.indicators import Sparse
 from bayesfield.types import FloatArray, GraphArrays, IntArray
 

@@ -19,10 +19,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from bayesfield.graph import Design, Graph
+from bayesfield.graph.compiled import Design
+from bayesfield.graph.structure import Graph
 from bayesfield.response.base import Response, require_dense
-from bayesfield.response.cholesky import factorise
-from bayesfield.response.factor import Factor
+from bayesfield.response.factors.cholesky import factorise
+from bayesfield.response.factors.factor import Factor
 from bayesfield.response.indicators import Indicators, Sparse, indicators
 from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput
 

@@ -13,15 +13,15 @@ import numpy as np
 from scipy import sparse
 
 from bayesfield import parallel
-from bayesfield.graph import Design, Graph
-from bayesfield.graph.structure import offsets, unique_rows
+from bayesfield.graph.compiled import Design
+from bayesfield.graph.structure import Graph, offsets, unique_rows
 from bayesfield.kernels import local as kernel
 from bayesfield.kernels.local import LocalArrays, Rows
-from bayesfield.response.cholesky import Cholesky
-from bayesfield.response.factor import DenseFactor, Factor
+from bayesfield.response.factors.cholesky import Cholesky
+from bayesfield.response.factors.factor import DenseFactor, Factor
+from bayesfield.response.factors.pattern import analyse
 from bayesfield.response.indicators import IMPOSSIBLE, Sparse
 from bayesfield.response.linear import LinearResponse, SingularFactor, System, bethe_response
-from bayesfield.response.pattern import analyse
 from bayesfield.types import FloatArray, GraphArrays, IndefiniteCurvature, IntArray, Outcome
 
 _DENSE = 1200  # coordinates up to which a dense Cholesky factor is faster than a sparse one

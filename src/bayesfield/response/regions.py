@@ -11,19 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from bayesfield.graph import Design, Graph
-from bayesfield.kernels.regions import RegionArrays
+from bayesfield.graph.compiled import Design
+from bayesfield.graph.structure import Graph
+from bayesfield.kernels.messages.regions import RegionArrays
 from bayesfield.response.constrained import free_basis, generalised_inverses
 from bayesfield.response.indicators import IMPOSSIBLE, Sparse
-from bayesfield.response.linear import (
-    Blocks,
-    LinearResponse,
-    Pieces,
-    SingularFactor,
-    assemble,
-    block_inverses,
-    moments,
-)
+from bayesfield.response.linear import Blocks, LinearResponse, Pieces, SingularFactor, assemble, block_inverses, moments
 from bayesfield.types import FloatArray, GraphArrays, IntArray, Region, RegionGraph
 
 States = tuple[tuple[int, ...], ...]  # of each variable

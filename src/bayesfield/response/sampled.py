@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfield import memory
-from bayesfield.graph import Design, Graph, features
+from bayesfield.graph.compiled import Design, features
+from bayesfield.graph.structure import Graph
 from bayesfield.response.base import Response
 from bayesfield.response.two_valued import bit_covariance, two_valued
 from bayesfield.types import Cost, FloatArray

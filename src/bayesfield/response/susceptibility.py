@@ -17,7 +17,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from bayesfield.graph import Design, Graph
+from bayesfield.graph.compiled import Design
+from bayesfield.graph.structure import Graph
 from bayesfield.response.base import TableResponse
 from bayesfield.response.indicators import Indicators, Sparse, indicators, slot_states
 from bayesfield.types import FloatArray, GraphArrays, IndefiniteCurvature, Outcome

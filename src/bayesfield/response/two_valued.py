@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from bayesfield import parallel
-from bayesfield.graph import Design, Graph
+from bayesfield.graph.compiled import Design
+from bayesfield.graph.structure import Graph
 from bayesfield.kernels import bits as kernel
 from bayesfield.types import BoolArray, FloatArray, IntArray
 

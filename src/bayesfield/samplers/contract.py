@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from bayesfield.learning import Objective
+from bayesfield.learning.objective import Objective
 from bayesfield.types import FloatArray
 
 Stats = dict[str, FloatArray]  # by name, (chain, draw)

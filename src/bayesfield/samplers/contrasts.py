@@ -4,12 +4,15 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from bayesfield.graph import counts
-from bayesfield.kernels import chain_langevin, gibbs, langevin
-from bayesfield.kernels.gibbs_single import HALF, WIDTH
-from bayesfield.learning import FieldObjective, HiddenObjective, Objective
-from bayesfield.learning.conditional import ChainObjective
-from bayesfield.learning.hidden_chain import HiddenChainObjective
+from bayesfield.graph.structure import counts
+from bayesfield.kernels.chains import langevin as chain_langevin
+from bayesfield.kernels.gibbs import general as gibbs
+from bayesfield.kernels.gibbs import langevin
+from bayesfield.kernels.gibbs.single import HALF, WIDTH
+from bayesfield.learning.objective import FieldObjective, Objective
+from bayesfield.learning.phases.chain import ChainObjective
+from bayesfield.learning.phases.hidden import HiddenObjective
+from bayesfield.learning.phases.hidden_chain import HiddenChainObjective
 from bayesfield.posterior.imputation import completed
 from bayesfield.samplers.density import of_field
 from bayesfield.types import FloatArray, InvalidInput

@@ -4,11 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from bayesfield.inference import Bethe, Engine, Exact
-from bayesfield.kernels.density import Packed, Target
-from bayesfield.kernels.pairs import PairArrays, pair_arrays
-from bayesfield.kernels.trees import TreeArrays
-from bayesfield.learning import FieldObjective, HiddenObjective, Objective
+from bayesfield.inference.contract import Engine
+from bayesfield.inference.messages.belief_propagation import Bethe
+from bayesfield.inference.trees.junction_tree import Exact
+from bayesfield.kernels.likelihood.density import Packed, Target
+from bayesfield.kernels.messages.pairs import PairArrays, pair_arrays
+from bayesfield.kernels.trees.passes import TreeArrays
+from bayesfield.learning.objective import FieldObjective, Objective
+from bayesfield.learning.phases.hidden import HiddenObjective
 from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from bayesfield import diagnostics, memory
 from bayesfield.files import npy_array, unpacked, write_npz
-from bayesfield.model import Parametrised
+from bayesfield.model.prior import Parametrised
 from bayesfield.samplers.contract import Chain, Stats
 from bayesfield.types import BayesfieldError, FloatArray, InvalidInput
 

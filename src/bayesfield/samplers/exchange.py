@@ -11,10 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfield.graph import counts
-from bayesfield.inference import Exact, Sampled
-from bayesfield.inference.chains import gibbs_draws
-from bayesfield.learning import FieldObjective, HiddenObjective
+from bayesfield.graph.structure import counts
+from bayesfield.inference.sampling.gibbs_chains import gibbs_draws
+from bayesfield.inference.sampling.sampled import Sampled
+from bayesfield.inference.trees.junction_tree import Exact
+from bayesfield.learning.objective import FieldObjective
+from bayesfield.learning.phases.hidden import HiddenObjective
 from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Stats
 from bayesfield.samplers.density import of_field
 from bayesfield.samplers.steps import drive

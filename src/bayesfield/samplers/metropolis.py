@@ -10,11 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfield import parallel
-from bayesfield.inference import Bethe, Engine, Exact
-from bayesfield.kernels import density
-from bayesfield.kernels import metropolis as kernel
-from bayesfield.kernels.bethe_lanes import WIDTH
-from bayesfield.learning import Objective
+from bayesfield.inference.contract import Engine
+from bayesfield.inference.messages.belief_propagation import Bethe
+from bayesfield.inference.trees.junction_tree import Exact
+from bayesfield.kernels.likelihood import density
+from bayesfield.kernels.likelihood import metropolis as kernel
+from bayesfield.kernels.messages.bethe_lanes import WIDTH
+from bayesfield.learning.objective import Objective
 from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Stats
 from bayesfield.samplers.density import fast_target, with_engine
 from bayesfield.samplers.steps import drive

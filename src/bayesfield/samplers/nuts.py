@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from bayesfield import parallel
-from bayesfield.inference import Engine, Exact
-from bayesfield.kernels import density
-from bayesfield.learning import FieldObjective, Objective
+from bayesfield.inference.contract import Engine
+from bayesfield.inference.trees.junction_tree import Exact
+from bayesfield.kernels.likelihood import density
+from bayesfield.learning.objective import FieldObjective, Objective
 from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run
 from bayesfield.samplers.density import fast_target, pack, with_engine
 from bayesfield.types import FloatArray, InvalidInput, Options

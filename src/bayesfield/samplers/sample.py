@@ -9,15 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from bayesfield.inference import Auto, Bethe, Exact, Sampled
-from bayesfield.learning import mrf_objective
-from bayesfield.learning.hidden_chain import sequence_objective
-from bayesfield.model import Parametrised, Prior, RandomField
+from bayesfield.fitting.fields import fit
+from bayesfield.fitting.sequences import fit_sequences
+from bayesfield.inference.auto import Auto
+from bayesfield.inference.messages.belief_propagation import Bethe
+from bayesfield.inference.sampling.sampled import Sampled
+from bayesfield.inference.trees.junction_tree import Exact
+from bayesfield.learning.phases.hidden import mrf_objective
+from bayesfield.learning.phases.hidden_chain import sequence_objective
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
-from bayesfield.model.prior import as_prior
+from bayesfield.model.field import RandomField
+from bayesfield.model.prior import Parametrised, Prior, as_prior
 from bayesfield.parallel import Cluster
-from bayesfield.posterior import Posterior, fit
-from bayesfield.posterior.conditional import fit_sequences
+from bayesfield.posterior.posterior import Posterior
 from bayesfield.response.base import require_dense
 from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Sampler, new_chains
 from bayesfield.samplers.draws import Draws

@@ -1,0 +1,1 @@
+"""Questions to one or several posteriors: comparison, structure, sensitivity, predictive checks."""

@@ -1,0 +1,1 @@
+"""From the Laplace posterior to its mean, width and skewness."""

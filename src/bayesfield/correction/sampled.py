@@ -1,0 +1,155 @@
+"""The variational Gaussian from Gibbs chains, spread over draws λ of q, an equal share at each.
+
+Their mean is then E_q[E_λ[f]], at the price of one sampled inference. A step's end m − P⁻¹E_q[g] is the optimum but for
+the chains' noise, wherever it began nearby: ends are averaged, not iterates, which short steps would hold together.
+"""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from bayesfield.correction.inflation import quiet, usual, widened
+from bayesfield.correction.natural_steps import (
+    CURVED,
+    MAX_DIRECTIONS,
+    MAX_STEPS,
+    Rate,
+    block,
+    root_mean_square,
+    standard_error,
+    tell,
+    two_blocks,
+)
+from bayesfield.correction.second_order import CorrectionRecord, correction_record
+from bayesfield.inference.sampling.gibbs_chains import Chains
+from bayesfield.inference.sampling.sampled import Sampled
+from bayesfield.learning.objective import FieldObjective, mixed
+from bayesfield.learning.phases.hidden import HiddenObjective
+from bayesfield.learning.precision.forms import DensePrecision, Precision
+from bayesfield.learning.search.minimise import Watch
+from bayesfield.response.sampled import within_covariance
+from bayesfield.types import FloatArray
+
+_RATE, _LEAST_RATE = 1.0, 0.3  # ρ at first, and at last where steps overshoot
+_SOME_DIRECTIONS = 96  # in a frame where chains are not quick
+_PER_DRAW = 64  # chains at each draw, at least; twice as many where they are quick
+_FEW_SWEEPS = 10  # of so many chains, at least
+_SNAPSHOTS = 4  # of their states, for the curvature, where chains are quick: one leaves widths of rare states rough
+_BRIEF = 3  # times fewer sweeps in the first steps, which are long, where chains are not quick
+_APPROACH = 3  # steps before their ends are averaged, at least, …
+_NEAR = 0.03  # … until one is shorter than that, root mean square in posterior sd, …
+_LIKE_NOISE = 1.5  # … or than so many times its own noise
+_AVERAGED = 4  # ends in the average, at least
+_FINER = 0.25  # of the engine's error: 0.05 sd in every mean is six times the floor in CVM (23), 0.0125 hardly shows
+_FINE = 0.5  # the same where chains are not quick, and a fourth of the steps must do
+
+
+def sampled_variational(
+    objective: FieldObjective,
+    mode: FloatArray,
+    precision: Precision,
+    rng: np.random.Generator,
+    watch: Watch | None = None,
+) -> tuple[FloatArray, Precision, CorrectionRecord]:
+    """Mean, precision, record."""
+    if not isinstance(objective.engine, Sampled):
+        raise TypeError("sampled_variational needs an objective with the Sampled engine")
+    most = MAX_DIRECTIONS if objective.field.graph.binary_pairs else _SOME_DIRECTIONS
+    z = two_blocks(len(mode), block(len(mode), most), rng)
+    z = np.stack([z, -z], axis=1).reshape(-1, len(mode))  # pairs side by side; halves are blocks
+    chains = _SpreadChains(objective, objective.engine, z)
+    wanted = (_FINER if chains.quick else _FINE) * objective.engine.error
+    m, P, rate, ends = mode.copy(), precision, Rate(_RATE, _LEAST_RATE), _Ends()
+    step, settled = 0, False
+    while step < MAX_STEPS and not settled:
+        slopes, found = chains.look(m, P, brief=step < _APPROACH)
+        P = mixed(P, found, rate.value)
+        both = P.solve(slopes.T).T
+        move, noise = both.mean(axis=0), standard_error(both, P.sd)
+        far = root_mean_square(move / P.sd)
+        tell(watch, step, far, rate.value)
+        if len(ends) or step >= MAX_STEPS - _AVERAGED or (step >= _APPROACH and far < max(_NEAR, _LIKE_NOISE * noise)):
+            ends.add(m - both, found, usual(P, chains.even))
+            settled = ends.error(P.sd) < wanted
+        m = m - rate.value * move
+        rate.after(move / P.sd, noise)
+        step += 1
+    mean, P = ends.mean, ends.precision()
+    error = max(ends.error(P.sd), ends.error_of_draws(P.sd))
+    settled = settled or (len(ends) > _AVERAGED and error < objective.engine.error)
+    return mean, P, correction_record("variational", mode, precision, mean, P, step, error, settled)
+
+
+class _Ends:
+    """Where steps near the optimum end, with the curvatures and the even slopes found there."""
+
+    def __init__(self) -> None:
+        self._ends: list[FloatArray] = []
+        self._evens: list[FloatArray] = []
+        self._curvature: FloatArray | float = 0.0  # their sum
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def add(self, halves: FloatArray, curvature: FloatArray, even: FloatArray) -> None:
+        """halves: the step's end by each half of the draws, (2, F)."""
+        self._ends.append(halves)
+        self._evens.append(even)
+        self._curvature = self._curvature + curvature
+
+    @property
+    def mean(self) -> FloatArray:
+        result: FloatArray = np.mean(self._ends, axis=(0, 1))
+        return result
+
+    def precision(self) -> Precision:
+        """Of one step's chains against the next one's, at the same draws, the Monte-Carlo noise has no covariance."""
+        P = DensePrecision(np.asarray(self._curvature) / len(self))
+
+        def bubbles() -> Iterator[FloatArray]:
+            return (a.T @ b / (len(a) - 1) for a, b in itertools.pairwise(self._evens))
+
+        return widened(P, quiet(P, bubbles, len(self) - 1))
+
+    def error(self, sd: FloatArray) -> float:
+        """Of the mean, by the chains."""
+        return standard_error(np.mean(self._ends, axis=1), sd) if len(self) >= _AVERAGED else np.inf
+
+    def error_of_draws(self, sd: FloatArray) -> float:
+        """Of the mean, by the draws of q, which are the same at every step."""
+        return standard_error(np.mean(self._ends, axis=0), sd)
+
+
+class _SpreadChains:
+    """Chains at all draws at once, going on from step to step."""
+
+    def __init__(self, objective: FieldObjective, engine: Sampled, z: FloatArray) -> None:
+        self.objective, self.z = objective, z
+        self.quick = quick = objective.field.graph.binary_pairs
+        per_draw = max(2 * _PER_DRAW if quick else _PER_DRAW, -(-engine.chains // len(z)))
+        chains = per_draw * len(z)
+        sweeps = min(engine.sweeps, max(_FEW_SWEEPS, (3 if quick else 1) * engine.sweeps * engine.chains // chains))
+        self.engine = replace(engine, chains=chains, sweeps=sweeps, snapshots=_SNAPSHOTS if quick else 1, shrink=False)
+        self.even = np.empty((0, z.shape[1]))  # mean slope of each pair of draws, but for a constant
+        self._chains: Chains | None = None
+
+    def look(self, m: FloatArray, P: Precision, brief: bool) -> tuple[FloatArray, FloatArray]:
+        """Mean slope of each half of the draws, (2, F), and mean curvature."""
+        o, known = self.objective, self.objective.field
+        draws = m + P.draws(self.z.T).T
+        thetas = np.array([known.design.potentials(draw) for draw in draws])
+        data = np.array([o.statistic_at(draw) for draw in draws])
+        engine = self.engine
+        if brief and not self.quick:
+            engine = replace(engine, sweeps=-(-engine.sweeps // _BRIEF), snapshots=1)
+        self._chains = engine.spread(known.graph, thetas, self._chains)
+        within = within_covariance(known.graph, known.design, self._chains.states, len(self.z))
+        means = np.array([known.design.expectations(tables) for tables in self._chains.batch_means])
+        self.even = o.weight * (means[0::2] + means[1::2] - data[0::2] - data[1::2]) / 2
+        halves = zip(np.array_split(means, 2), np.array_split(data, 2), strict=True)
+        slopes = np.array([o.gradient(m, f.mean(axis=0), d.mean(axis=0)) for f, d in halves])
+        some = draws[: 2 * CURVED] if isinstance(o, HiddenObjective) else draws[:1]
+        guessed = np.mean(np.array([o.data_covariance(draw) for draw in some]), axis=0)
+        return slopes, o.with_prior(within - guessed)

@@ -1,0 +1,70 @@
+"""Scores of predicted labels, and the predictors that are compared by them."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayesfield.diagnostics import calibration_error
+from bayesfield.model.conditional import CRF, Sequences
+from bayesfield.prediction.chain import predict_sequences
+from bayesfield.prediction.tally import Prediction
+from bayesfield.types import FloatArray
+
+DRAWS = 100
+COPIES = 20  # of the super-graph
+_LEAST = 1.0 / (2 * DRAWS)  # probability that a label has which no draw votes for
+
+
+def scores(found: Prediction, truth: np.ndarray) -> dict[str, float]:
+    """Share of wrong labels; mean −log of the probability given to the right one; calibration error."""
+    chance = np.maximum(found.probabilities[np.arange(len(truth)), truth], _LEAST)
+    return {
+        "error": float(np.mean(found.labels != truth)),
+        "log_loss": float(-np.log(chance).mean()),
+        "calibration": calibration_error(found.probabilities, truth),
+        "unsettled": float(found.unsettled.mean()),
+    }
+
+
+Predictor = tuple[str, dict[str, Any]]  # which posterior, and how to predict by it
+PREDICTORS: dict[str, Predictor] = {
+    "MAP": ("Laplace", {"method": "map"}),
+    "marginal, Laplace": ("Laplace", {"method": "marginal"}),
+    "marginal": ("corrected", {"method": "marginal"}),
+    "vote": ("corrected", {"method": "vote"}),
+    "weighted vote": ("corrected", {"method": "weighted_vote"}),
+    "super-graph, hard ties": ("corrected", {"method": "supergraph", "draws": COPIES}),
+    "super-graph, ties 1": ("corrected", {"method": "supergraph", "draws": COPIES, "tie": 1.0}),
+    "quadratic": ("corrected", {"method": "quadratic"}),
+    "max margin": ("max margin", {"method": "map"}),
+}
+
+
+def predicted(
+    crf: CRF, posteriors: Mapping[str, Callable[[], Any]], predictor: Predictor, test: Sequences
+) -> tuple[Prediction, dict[str, Any]]:
+    """A predictor's answer; seconds of the processor, for it and for its posterior, if that is new; how it ended."""
+    begun = time.process_time()
+    posterior = posteriors[predictor[0]]()
+    fitted = time.process_time()
+    found = predict_sequences(crf, posterior, test, **predictor[1])
+    seconds = {"seconds": round(time.process_time() - fitted, 3), "fit_seconds": round(fitted - begun, 3)}
+    record = getattr(posterior, "record", posterior)  # max-margin weights have their status themselves
+    return found, {**seconds, "converged": bool(record.status.converged and found.status.converged)}
+
+
+def total_variation(one: FloatArray, other: FloatArray) -> float:
+    """Mean over positions of half the sum of |p − q|."""
+    return float(0.5 * np.abs(one - other).sum(axis=1).mean())
+
+
+def score_table(table: pd.DataFrame, by: list[str], columns: Mapping[str, str]) -> pd.DataFrame:
+    """Means over splits, as text. columns: name in the table, and how to write it."""
+    rows = {}
+    for name, own in table.groupby(by, sort=False):
+        label = ", ".join(str(part) for part in (name if isinstance(name, tuple) else (name,)))
+        rows[label] = {column: format(own[column].mean(), style) for column, style in columns.items()}
+    return pd.DataFrame.from_dict(rows, orient="index")

@@ -1,0 +1,1 @@
+"""From a model and data to its posterior: three doors to one pipeline, and the plan that it follows."""

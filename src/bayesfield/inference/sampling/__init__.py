@@ -1,0 +1,1 @@
+"""Inference by Gibbs chains, and log Z by thermodynamic integration."""

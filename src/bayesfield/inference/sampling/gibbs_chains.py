@@ -1,0 +1,158 @@
+"""Gibbs chains in batches: which kernel moves them, on all cores, and what they gather.
+
+Each batch has potentials of its own, so that one call serves many chains at one θ (batches then tell the Monte-Carlo
+error) as well as chains spread over draws of the parameters.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesfield import parallel
+from bayesfield.graph.structure import Graph
+from bayesfield.kernels.gibbs import general as gibbs
+from bayesfield.kernels.gibbs import pairs as gibbs_pairs
+from bayesfield.kernels.gibbs import single as gibbs_single
+from bayesfield.kernels.gibbs import tables as gibbs_tables
+from bayesfield.types import FloatArray, GraphArrays, IntArray
+
+_LONELY = 16  # chains in a batch below which a large field is swept colour by colour
+_LARGE = 1000  # variables
+_PARTS = 32  # batches of draws: as many on any machine, for the kernel goes by a batch's size
+_BRIEF = 200_000  # updates below which starting threads takes longer than the work
+
+
+class Chains(NamedTuple):
+    """Where the chains stand, and what each batch of them found; ``Sampled.infer(start=…)`` goes on from here."""
+
+    states: NDArray[np.int32]  # (snapshots, chains, n), the last is where they stand
+    seeds: NDArray[np.uint64]  # (chains, 2)
+    batch_means: FloatArray  # (batches, T)
+
+
+class Colouring(NamedTuple):
+    """Variables by colour, and where each colour begins."""
+
+    order: IntArray
+    ptr: IntArray
+
+
+def fresh(g: GraphArrays, chains: int, seed: int) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
+    """Random states (chains, n) and a generator for each chain."""
+    rng = np.random.default_rng(seed)
+    states = rng.integers(0, g.cardinality, size=(chains, len(g.cardinality)), dtype=np.int32)
+    return states, parallel.chain_seeds(seed, chains)
+
+
+def run(
+    graph: Graph,
+    thetas: FloatArray,
+    states: NDArray[np.int32],
+    seeds: NDArray[np.uint64],
+    sweeps: int,
+    count: bool = True,
+) -> FloatArray:
+    """Sweeps of all chains, in place, batch b with potentials thetas[b]. Sums of tables by batch, (batches, T)."""
+    binary = graph.binary_pairs
+
+    def batch(b: int) -> FloatArray:
+        first, last = (len(states) * k // len(thetas) for k in (b, b + 1))
+        own, own_seeds, theta = states[first:last], seeds[first:last], np.ascontiguousarray(thetas[b])
+        sums = np.zeros(graph.n_entries)
+        if not binary or not np.isfinite(theta).all():
+            _many_states(graph, theta, own, own_seeds, sweeps, count, sums)
+        elif last - first < _LONELY and states.shape[1] >= _LARGE:
+            _by_colour(graph, theta, own, own_seeds, sweeps, count, sums)
+        else:
+            odds = gibbs_pairs.pair_odds(graph.arrays, theta)
+            gibbs_pairs.sweep_chains(graph.arrays, odds, own, own_seeds, sweeps, count, sums)
+        return sums
+
+    return np.array(parallel.thread_map(batch, range(len(thetas))))
+
+
+def _many_states(
+    graph: Graph,
+    theta: FloatArray,
+    states: NDArray[np.int32],
+    seeds: NDArray[np.uint64],
+    sweeps: int,
+    count: bool,
+    sums: FloatArray,
+) -> None:
+    """By products of rows where all factors are pairs and no product leaves the range of doubles."""
+    few = int(graph.arrays.cardinality.max(initial=0)) <= gibbs_tables.WIDTH
+    if graph.pairs and few and np.isfinite(theta).all():
+        tables = gibbs_tables.pair_tables(graph.arrays, theta)
+        if tables.steepest < gibbs_tables.WIDE:
+            gibbs_tables.sweep_chains(graph.arrays, tables, states, seeds, sweeps, count, sums)
+            return
+    gibbs.sweep_chains(graph.arrays, theta, states, seeds, sweeps, sums)
+
+
+def gibbs_draws(graph: Graph, theta: FloatArray, n: int, sweeps: int, seed: int) -> IntArray:
+    """The states of n chains after so many sweeps, (n, variables)."""
+    states, seeds = fresh(graph.arrays, n, seed)
+    few = n * sweeps * len(graph.arrays.cardinality) < _BRIEF
+    batches = 1 if few else max(1, min(n, _PARTS))
+    run(graph, np.broadcast_to(theta, (batches, len(theta))), states, seeds, sweeps, count=False)
+    return states.astype(np.int64)
+
+
+def normalised(g: GraphArrays, sums: FloatArray) -> FloatArray:
+    """Sums of conditionals to tables that each sum to one."""
+    sizes = np.concatenate([g.cardinality, np.diff(g.table_ptr)])
+    starts = np.concatenate([g.node_ptr[:-1], g.table_ptr[:-1]])
+    if not len(starts):
+        return sums
+    totals = np.add.reduceat(sums, starts, axis=1)
+    result: FloatArray = sums / np.repeat(totals, sizes, axis=1)
+    return result
+
+
+def _by_colour(
+    graph: Graph,
+    theta: FloatArray,
+    states: NDArray[np.int32],
+    seeds: NDArray[np.uint64],
+    sweeps: int,
+    count: bool,
+    sums: FloatArray,
+) -> None:
+    colouring = graph.plan("colouring", _colouring)
+    odds = gibbs_pairs.pair_odds(graph.arrays, theta)
+    if not count:
+        _states_by_colour(graph.arrays, odds, colouring, states, seeds, sweeps)
+        return
+    for c in range(len(states)):
+        lanes = parallel.chain_seeds(int(seeds[c, 0]), gibbs_pairs.WIDTH)
+        gibbs_pairs.sweep_colours(
+            graph.arrays, odds, colouring.ptr, colouring.order, states[c], lanes, sweeps, count, sums
+        )
+        seeds[c] = lanes[0]
+
+
+def _states_by_colour(
+    g: GraphArrays,
+    odds: gibbs_pairs.PairOdds,
+    colouring: Colouring,
+    states: NDArray[np.int32],
+    seeds: NDArray[np.uint64],
+    sweeps: int,
+) -> None:
+    """Where nothing is averaged, single precision does."""
+    compact = gibbs_single.colour_odds(odds, g.slot_ptr, colouring.order)
+    for c in range(len(states)):
+        lane = gibbs_single.single_lane(parallel.chain_seeds(int(seeds[c, 0]), gibbs_single.HALF))
+        x = states[c].astype(np.int8)
+        for _ in range(sweeps):
+            gibbs_single.sweep_colours(compact, colouring.ptr, x, lane)
+        states[c] = x
+        seeds[c] = lane.low[0], lane.high[0]
+
+
+def _colouring(g: GraphArrays) -> Colouring:
+    colour = gibbs_pairs.colours(g)
+    counts = np.bincount(colour, minlength=1)
+    return Colouring(np.argsort(colour, kind="stable"), np.concatenate([[0], np.cumsum(counts)]))

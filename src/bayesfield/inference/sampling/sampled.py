@@ -1,0 +1,131 @@
+"""The sampled engine: many Gibbs chains, Rao-Blackwellised means, sample covariances, and their Monte-Carlo errors.
+
+No log Z. For dense fields, where Bethe and Kikuchi break down and a junction tree does not fit.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayesfield import memory
+from bayesfield.graph.compiled import Design
+from bayesfield.graph.structure import Graph
+from bayesfield.inference.messages.belief_propagation import Bethe
+from bayesfield.inference.sampling import gibbs_chains as gibbs
+from bayesfield.inference.sampling.gibbs_chains import Chains
+from bayesfield.response.sampled import SampleResponse
+from bayesfield.types import (
+    Cost,
+    FloatArray,
+    IndefiniteCurvature,
+    IntArray,
+    InvalidInput,
+    Marginals,
+    Options,
+    Outcome,
+    Status,
+)
+
+_BATCHES = 16  # groups of chains: their spread is the Monte-Carlo error
+_SHRINKABLE = 2000  # parameters up to which a dense target of the shrinkage is made
+_TARGET = Bethe(max_sweeps=200, max_direct=0)
+
+
+@dataclass(frozen=True, repr=False)
+class Sampled(Options):
+    """Inference by Gibbs sampling.
+
+    chains: independent chains, spread over all cores. burn_in: sweeps before the first means; sweeps: those that count.
+    snapshots: how many times in between the states are kept for covariances. shrink: whether sample covariances are
+    shrunk towards linear response where that exists. error: Monte-Carlo error, in posterior standard deviations, at
+    which a fit with this engine ends; it takes at least four times as many chains as cases. seed: of everything.
+    """
+
+    chains: int = 4096
+    burn_in: int = 50
+    sweeps: int = 50
+    snapshots: int = 10
+    shrink: bool = True
+    error: float = 0.05
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.chains < 2 or self.sweeps < self.snapshots or self.snapshots < 1 or self.burn_in < 0:
+            raise InvalidInput("Sampled needs at least 2 chains, and sweeps ≥ snapshots ≥ 1")
+        if not self.error > 0.0:
+            raise InvalidInput(f"error, at which a fit ends, must be above zero; got {self.error}")
+
+    def preview(self, graph: Graph) -> Cost:
+        g = graph.arrays
+        numbers = self.chains * len(g.cardinality) * (1 + self.snapshots)
+        updates = self.chains * (self.sweeps + self.burn_in) * len(g.cardinality)
+        detail = f"{self.chains:,} chains of {len(g.cardinality):,} variables, {updates:.3g} updates"
+        return Cost(graph.n_entries, 4 * numbers + 8 * 3 * self.batches * graph.n_entries, detail)
+
+    def infer(self, graph: Graph, theta: FloatArray, start: Chains | None = None) -> Marginals:
+        """start: chains to go on from; else they begin at random and burn in."""
+        thetas = np.broadcast_to(theta, (self.batches, len(theta)))
+        chains = self.spread(graph, thetas, start)
+        error = monte_carlo_error(chains.batch_means)
+        worst = float(error.max(initial=0.0))
+        detail = f"{self.chains} chains × {self.sweeps} sweeps, largest error of a mean {worst:.2g}"
+        status = Status(Outcome.SAMPLED, self.sweeps, worst, detail)
+        return Marginals(float("nan"), chains.batch_means.mean(axis=0), status, chains)
+
+    def spread(self, graph: Graph, thetas: FloatArray, start: Chains | None = None) -> Chains:
+        """Chains at many potentials at once, thetas (batches, T): an equal share of the chains at each."""
+        memory.require(self.preview(graph), "sampling", "Take fewer chains: bf.Sampled(chains=…).")
+        g = graph.arrays
+        if start is None:
+            states, seeds = gibbs.fresh(g, self.chains, self.seed)
+            gibbs.run(graph, thetas, states, seeds, self.burn_in, count=False)
+        else:
+            states, seeds = start.states[-1].copy(), start.seeds.copy()
+        sums = np.zeros(thetas.shape)
+        kept = np.empty((self.snapshots, *states.shape), dtype=np.int32)
+        for k, part in enumerate(np.array_split(np.arange(self.sweeps), self.snapshots)):
+            sums += gibbs.run(graph, thetas, states, seeds, len(part))
+            kept[k] = states
+        return Chains(kept, seeds, gibbs.normalised(g, sums))
+
+    def response(self, graph: Graph, design: Design, theta: FloatArray, marginals: Marginals) -> SampleResponse:
+        chains: Chains = marginals.state
+        target = self.target(graph, design, theta)
+        return SampleResponse(graph, design, chains.states, len(chains.batch_means), True, target)
+
+    def maximise(self, graph: Graph, theta: FloatArray) -> tuple[IntArray, Status]:
+        """By max-product: sampling has no better way."""
+        return Bethe().maximise(graph, theta)
+
+    @property
+    def batches(self) -> int:
+        return min(_BATCHES, self.chains)
+
+    def target(self, graph: Graph, design: Design, theta: FloatArray) -> FloatArray | None:
+        """What covariances are shrunk towards: Bethe's, if wanted, if messages settle, and if it is one."""
+        if not self.shrink or design.matrix.shape[1] > _SHRINKABLE:
+            return None
+        beliefs = _TARGET.infer(graph, theta)
+        if not beliefs.status.converged:
+            return None
+        try:
+            return _TARGET.response(graph, design, theta, beliefs).covariance()
+        except IndefiniteCurvature:
+            return None
+
+
+def monte_carlo_error(batch_means: FloatArray) -> FloatArray:
+    """Standard error of the mean over batches."""
+    result: FloatArray = batch_means.std(axis=0, ddof=1) / np.sqrt(len(batch_means))
+    return result
+
+
+def sampling_error(graph: Graph, design: Design, marginals: Marginals) -> tuple[FloatArray, FloatArray]:
+    """Monte-Carlo error of every E[f], and the number of independent draws that would have the same error."""
+    chains: Chains = marginals.state
+    batches = np.array([design.expectations(tables) for tables in chains.batch_means])
+    error = monte_carlo_error(batches)
+    variance = SampleResponse(graph, design, chains.states, len(batches), True).diagonal()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        effective = np.where(error > 0.0, variance / error**2, np.inf)
+    return error, effective

@@ -1,0 +1,1 @@
+"""Exact inference: junction trees, and chains of labels."""

@@ -1,0 +1,97 @@
+"""Exact inference on chains of labels: marginals, derivatives, samples, best labellings, on all cores.
+
+The sequences are cut into a fixed number of parts, so that sums come out the same on any number of cores.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayesfield import parallel
+from bayesfield.kernels.chains import passes as kernel
+from bayesfield.kernels.chains.passes import ChainArrays, Messages
+from bayesfield.types import FloatArray, IntArray, Outcome, Status
+
+_PARTS = 8
+_BRIEF = 1_000_000  # numbers in all messages below which threads, and their sums, take longer than they save
+
+
+@dataclass(frozen=True, eq=False)
+class ChainMarginals:
+    """log_z: (S,). marginal: (P, K). transitions: (Q, K, K) expected number of each pair of labels, by edge table."""
+
+    log_z: FloatArray
+    marginal: FloatArray
+    transitions: FloatArray
+    messages: Messages
+
+    @property
+    def status(self) -> Status:
+        if np.isfinite(self.log_z).all():
+            return Status(Outcome.EXACT)
+        detail = "some potentials differ by more than e^700 along a sequence" if np.isnan(self.log_z).any() else ""
+        return Status(Outcome.IMPOSSIBLE, detail=detail)
+
+
+def chain_marginals(chains: ChainArrays, node: FloatArray, edge: FloatArray) -> ChainMarginals:
+    """node (P, K) and edge (Q, K, K) log-potentials."""
+    messages, log_z = _room(node, edge), np.empty(len(chains.ptr) - 1)
+    kernel.exponentials(edge, messages.M, messages.top)
+    marginal = np.zeros_like(node)
+
+    def part(bounds: tuple[int, int]) -> FloatArray:
+        kernel.forward(chains, node, messages, *bounds, log_z)
+        sums = np.zeros_like(edge)
+        if np.isfinite(log_z[bounds[0] : bounds[1]]).all():
+            kernel.backward(chains, messages, *bounds, marginal, sums)
+        return sums
+
+    return ChainMarginals(log_z, marginal, _on_parts(chains, node, part) * messages.M, messages)
+
+
+def chain_tangent(
+    chains: ChainArrays, found: ChainMarginals, node: FloatArray, edge: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """How marginals (P, K, D) and transitions (Q, K, K, D) move along D directions, laid out alike."""
+    moved = np.zeros_like(node)
+
+    def part(bounds: tuple[int, int]) -> FloatArray:
+        pair = np.zeros_like(edge)
+        kernel.tangent(chains, found.messages, *bounds, node, edge, moved, pair)
+        return pair
+
+    return moved, _on_parts(chains, node, part)
+
+
+def chain_draws(chains: ChainArrays, found: ChainMarginals, n: int, rng: np.random.Generator) -> IntArray:
+    """n labellings of all sequences, exactly from their distribution, (n, P)."""
+    labels = np.zeros((n, len(found.marginal)), dtype=np.int64)
+    kernel.draw(chains, found.messages, rng.random(labels.shape), labels)
+    return labels
+
+
+def best_labellings(
+    chains: ChainArrays, node: FloatArray, edge: FloatArray, count: int = 1
+) -> tuple[IntArray, FloatArray]:
+    """The best labellings, labels (count, P), and their unnormalised log-probabilities, (S, count), best first."""
+    labels = np.zeros((count, len(node)), dtype=np.int64)
+    scores = np.empty((len(chains.ptr) - 1, count))
+    kernel.best(chains, node, edge, count, labels, scores)
+    return labels, scores
+
+
+def _room(node: FloatArray, edge: FloatArray) -> Messages:
+    rows = [np.empty_like(node) for _ in range(4)]
+    return Messages(rows[0], np.empty_like(edge), np.empty(len(edge)), rows[1], rows[2], rows[3], np.empty(len(node)))
+
+
+def _on_parts(chains: ChainArrays, node: FloatArray, part: Callable[[tuple[int, int]], FloatArray]) -> FloatArray:
+    """The sum of part((first, last)) over runs of sequences with about as many positions each."""
+    if node.size < _BRIEF:
+        return part((0, len(chains.ptr) - 1))
+    ends = np.searchsorted(chains.ptr, np.linspace(0, chains.ptr[-1], _PARTS + 1))
+    ends[0], ends[-1] = 0, len(chains.ptr) - 1
+    bounds = [span for span in parallel.spans(ends.tolist()) if span[0] < span[1]]
+    found = parallel.thread_map(part, bounds)
+    return found[0] if len(found) == 1 else np.asarray(np.sum(found, axis=0))

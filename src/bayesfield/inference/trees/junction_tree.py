@@ -1,0 +1,125 @@
+"""Exact inference by a junction tree: log Z, marginals, covariances, samples, the most probable state."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from bayesfield import memory
+from bayesfield.graph.compiled import Design
+from bayesfield.graph.structure import Graph
+from bayesfield.inference.trees import tree_plan
+from bayesfield.kernels.trees import passes as trees
+from bayesfield.kernels.trees.passes import TreeArrays
+from bayesfield.response.base import Response, TableResponse, require_dense
+from bayesfield.response.components import component_covariance, joint_states
+from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput, Marginals, Options, Outcome, Status
+
+_ADVICE = "Use bf.Bethe(), which needs only the model's own tables, or condition on more evidence."
+_DIRECTIONS = 32  # derivatives carried at a time: long enough for vector registers, short enough for the cache
+
+
+@dataclass(frozen=True, repr=False)
+class Exact(Options):
+    """Exact inference by a junction tree.
+
+    tries: how many rounds of greedy orders to try, ties broken at random after the first; the cheapest order wins, and
+    trees that stay large are searched for six times as long. seed: of the ties.
+    """
+
+    tries: int = 4
+    seed: int = 0
+
+    def preview(self, graph: Graph) -> Cost:
+        """Size of the junction tree; found without building it."""
+        return tree_plan.cost(graph.arrays, self._elimination(graph))
+
+    def infer(self, graph: Graph, theta: FloatArray, start: Any = None) -> Marginals:
+        tree = self.junction_tree(graph)
+        log_z, tables, marginal, beliefs = _calibrate(tree, theta)
+        if log_z == -np.inf:
+            return Marginals(-np.inf, np.full(graph.n_entries, np.nan), Status(Outcome.IMPOSSIBLE))
+        return Marginals(log_z, beliefs, _EXACT, (tree, tables, marginal))
+
+    def response(self, graph: Graph, design: Design, theta: FloatArray, marginals: Marginals) -> Response:
+        return TreeResponse(graph, design, theta, *marginals.state)
+
+    def maximise(self, graph: Graph, theta: FloatArray) -> tuple[IntArray, Status]:
+        """The most probable joint state."""
+        tree = self.junction_tree(graph)
+        tables, buffer = np.empty(tree.table_ptr[-1]), np.empty(tree.buffer_size)
+        best = trees.collect_log(tree, theta, tables, buffer, True)
+        states = np.zeros(len(graph.arrays.cardinality), dtype=np.int64)
+        if best == -np.inf:
+            return states, Status(Outcome.IMPOSSIBLE)
+        trees.decode(tree, tables, states)
+        return states, _EXACT
+
+    def sample(self, graph: Graph, theta: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
+        """n independent joint states, exactly from p."""
+        tree = self.junction_tree(graph)
+        log_z, tables, *_ = _calibrate(tree, theta)
+        states = np.zeros((n, len(graph.arrays.cardinality)), dtype=np.int64)
+        if log_z == -np.inf:
+            raise InvalidInput(f"nothing to sample: {Outcome.IMPOSSIBLE.value}")
+        step = max(1, 4_000_000 // max(len(tree.columns), 1))
+        for k in range(0, n, step):
+            part = states[k : k + step]
+            trees.draw(tree, tables, rng.random((len(part), len(tree.columns))), part)
+        return states
+
+    def _elimination(self, graph: Graph) -> tree_plan.Elimination:
+        make = partial(tree_plan.eliminate, tries=self.tries, seed=self.seed)
+        return graph.plan(("elimination", self), make)
+
+    def junction_tree(self, graph: Graph) -> TreeArrays:
+        key = ("junction tree", self)
+        if key not in graph.plans:
+            memory.require(self.preview(graph), "exact inference", _ADVICE)
+            graph.plan(key, partial(tree_plan.layout, found=self._elimination(graph)))
+        tree: TreeArrays = graph.plans[key]
+        return tree
+
+
+_EXACT = Status(Outcome.EXACT)
+
+
+def _calibrate(tree: TreeArrays, theta: FloatArray) -> tuple[float, FloatArray, FloatArray, FloatArray]:
+    """log Z, conditionals of the cliques, marginals of their inputs, and beliefs laid out like θ."""
+    tables, buffer = np.empty(tree.table_ptr[-1]), np.empty(tree.buffer_size)
+    beliefs = np.empty(len(theta))
+    return float(trees.calibrate(tree, theta, tables, buffer, beliefs)), tables, buffer, beliefs
+
+
+class TreeResponse(TableResponse):
+    """Exact covariances, by the derivative of the two passes along each direction, or by components' joint states."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        design: Design,
+        theta: FloatArray,
+        tree: TreeArrays,
+        tables: FloatArray,
+        marginal: FloatArray,
+    ) -> None:
+        super().__init__(design)
+        self._graph, self._theta = graph, theta
+        self._tree, self._tables, self._marginal = tree, tables, marginal
+
+    def covariance(self) -> FloatArray:
+        states = joint_states(self._graph)
+        if states is None:
+            return super().covariance()
+        require_dense(self.size, "the full covariance")
+        return component_covariance(self._graph, states, self.design, self._theta)
+
+    def table_product(self, directions: FloatArray) -> FloatArray:
+        out = np.empty_like(directions)
+        for k in range(0, directions.shape[1], _DIRECTIONS):
+            part = np.ascontiguousarray(directions[:, k : k + _DIRECTIONS])
+            moved = np.empty_like(part)
+            trees.tangent(self._tree, self._tables, self._marginal, part, moved)
+            out[:, k : k + _DIRECTIONS] = moved
+        return out

@@ -1,0 +1,1 @@
+"""Sparse Cholesky factors by supernodes, and selected inverses."""

@@ -1,0 +1,1 @@
+"""Gibbs sweeps of many chains, and Langevin steps that start from them."""

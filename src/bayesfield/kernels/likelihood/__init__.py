@@ -1,0 +1,1 @@
+"""Likelihoods in compiled code: composite ones, and the posterior density for samplers."""

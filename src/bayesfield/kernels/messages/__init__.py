@@ -1,0 +1,1 @@
+"""Message passing: sum-product, max-product, odds of binary pairs, residual, regions."""

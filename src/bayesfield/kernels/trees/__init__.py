@@ -1,0 +1,1 @@
+"""Junction trees: elimination orders and the two passes."""

@@ -1,0 +1,1 @@
+"""Baselines that the paper compares with: expectation propagation, max-margin."""

@@ -1,0 +1,1 @@
+"""Phases: weighted sums of log Z over batches of factor graphs, with their means and covariances."""

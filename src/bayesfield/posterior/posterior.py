@@ -1,0 +1,382 @@
+"""The Laplace posterior, equation (7): a Gaussian at the most probable parameters, with precision P = N C + Λ⁻¹."""
+
+import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import special
+
+from bayesfield.correction.second_order import CorrectionRecord
+from bayesfield.correction.skewness import lean, log_density, probability_below
+from bayesfield.fitting.plan import SAMPLED_NEWTON
+from bayesfield.graph.compiled import compiled
+from bayesfield.inference.auto import Auto
+from bayesfield.inference.by_name import as_engine
+from bayesfield.inference.contract import Engine
+from bayesfield.inference.sampling.sampled import Sampled
+from bayesfield.learning.objective import FieldObjective, Objective
+from bayesfield.learning.phases.hidden import mrf_objective
+from bayesfield.learning.precision.forms import DensePrecision, Precision
+from bayesfield.learning.search.minimise import Iteration
+from bayesfield.learning.search.modes import Starts
+from bayesfield.learning.search.sampled_newton import enough_chains
+from bayesfield.model.field import RandomField
+from bayesfield.model.prior import Normal, Parametrised, Prior
+from bayesfield.posterior.check import Check, check_fit
+from bayesfield.posterior.edges import (
+    PriorInForce,
+    Signs,
+    edge_table,
+    edges_of,
+    log_density_at_zero,
+    log_prior_at_zero,
+    sure_signs,
+    warn_of_tails,
+    widest_at_once,
+)
+from bayesfield.posterior.evidence import LogEvidence, Peak, log_evidence
+from bayesfield.posterior.imputation import Imputation, impute
+from bayesfield.posterior.prior_record import PriorRecord
+from bayesfield.posterior.views import Pictures
+from bayesfield.response.base import require_dense
+from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Status
+
+_FORMS = {  # what a form leaves out, where it leaves anything out
+    "block": "block: widths of each block given all other parameters; too narrow where blocks go together",
+    "matrix-free": "matrix-free: widths are probed, with an error (posterior.form.sd_error)",
+}
+_WITHOUT_DATA = (
+    "this posterior came without its data (a file and a pickle leave them out), so there is nothing to hold it "
+    "against: posterior.with_data(X) gives them back"
+)
+_JOINT_DRAWS = 4000
+_DENSE = 4000  # parameters up to which joint statements make the precision dense
+LEARNERS = ("pseudo_likelihood", "cd", "pcd", "iterative_scaling", "pseudo_moments")
+
+
+@dataclass(frozen=True)
+class FitRecord:
+    """How a posterior was found.
+
+    engine: what found the parameters, an engine or a learner; response: what gave the curvature there. status: of the
+    optimisation. inference: of the engine at the optimum. distance: √(gᵀP⁻¹g), how far the optimum may still be, in
+    posterior standard deviations; after a learner, how far the responding engine's own optimum is.
+    log_likelihood: Σ log p(x_n|λ_MP) by the engine, NaN where there was none. form: of the precision.
+    choice: why this engine, step by step, where ``fit`` chose it; check: the check that it made then. starts: how the
+    searches ended (posterior.starts), where there were several. prior: what the data chose (posterior.relevance), where
+    they did.
+    """
+
+    engine: str
+    response: str
+    method: str
+    status: Status
+    inference: Status
+    iterations: tuple[Iteration, ...]
+    gradient_norm: float
+    distance: float
+    log_likelihood: float
+    n_cases: int
+    correction: CorrectionRecord
+    seconds: float
+    form: str = "dense"
+    choice: tuple[str, ...] = ()
+    check: Check | None = None
+    starts: Starts | None = None
+    prior: PriorRecord | None = None
+
+    def __str__(self) -> str:
+        known = self.log_likelihood
+        return "\n".join(
+            [
+                *([f"method      {self.method}"] if self.method in LEARNERS else []),
+                f"engine      {self.engine}",
+                *(f"            {reason}" for reason in self.choice),
+                f"response    {self.response}",
+                *([f"precision   {_FORMS[self.form]}"] if self.form in _FORMS else []),
+                f"inference   {self.inference}",
+                f"optimum     {self.status}",
+                *([f"starts      {self.starts}"] if self.starts is not None else []),
+                *([f"prior       {self.prior}"] if self.prior is not None else []),
+                f"correction  {self.correction}",
+                f"cases       {self.n_cases}" + (f", log-likelihood {known:.6g}" if np.isfinite(known) else ""),
+                self._ending(),
+            ]
+        )
+
+    def _ending(self) -> str:
+        took = f"{self.seconds:.3g} s"
+        if self.method == SAMPLED_NEWTON or not np.isfinite(self.distance):
+            return took
+        if self.engine != self.response and self.method in LEARNERS:
+            return f"by {self.response} the optimum is {self.distance:.2g} posterior sd away in all; {took}"
+        return f"optimum within {self.distance:.1g} posterior sd; {took}"
+
+
+class Posterior(Pictures):
+    """λ | D ≈ N(mean, P⁻¹), with marginals that lean where the correction found that they do.
+
+    mean: (F,), λ_MP or its correction. mode: λ_MP. skewness: (F,) of each marginal (zero in a plain Laplace posterior);
+    draws and intervals have it, by shifted log-normal marginals with the Gaussian's rank correlations. field: what the
+    parameters belong to. record: how it was found. form: P as an object that solves, draws and tells widths
+    (learning.precision). objective: what was minimised, with the data, for ``check``, ``evidence``,
+    ``bf.predictive_check`` and ``bf.loo``. plain: P at the mode, where it is the posterior's own and not a learner's.
+    prior: that of the parameters; where the data chose it, what they chose.
+    """
+
+    def __init__(
+        self,
+        field: Parametrised,
+        mean: FloatArray,
+        precision: FloatArray | Precision,
+        record: FitRecord,
+        mode: FloatArray | None = None,
+        objective: Objective | None = None,
+        skewness: FloatArray | None = None,
+        plain: Precision | None = None,
+        prior: Prior | None = None,
+    ) -> None:
+        self.field = field
+        self.objective = objective
+        self.plain = plain
+        self.prior = prior
+        self.mean = mean
+        self.mode = mean if mode is None else mode
+        self.record = record
+        self.skewness = np.zeros(len(mean)) if skewness is None else skewness
+        try:
+            self.form = precision if isinstance(precision, Precision) else DensePrecision(precision)
+        except IndefiniteCurvature as error:
+            matrix = precision if isinstance(precision, np.ndarray) else None
+            raise IndefiniteCurvature(f"no posterior: {reason_for_refusal(field, matrix, str(error))}") from None
+
+    @property
+    def precision(self) -> FloatArray:
+        """P, (F, F)."""
+        require_dense(len(self.mean), "the full precision", "Ask posterior.form for products, solves or draws.")
+        return self.form.matrix()
+
+    @property
+    def sd(self) -> FloatArray:
+        """Posterior standard deviation of every parameter, (F,)."""
+        return self.form.sd
+
+    def covariance(self) -> FloatArray:
+        """P⁻¹, (F, F)."""
+        require_dense(len(self.mean), "the full covariance", "Ask posterior.form for products, solves or draws.")
+        inverse = self.form.solve(np.eye(len(self.mean)))
+        result: FloatArray = (inverse + inverse.T) / 2
+        return result
+
+    def sample(self, n: int, rng: np.random.Generator | int | None = None) -> FloatArray:
+        """n draws of the parameters, (n, F)."""
+        if n < 0:
+            raise InvalidInput(f"the number of draws must not be negative; got {n}")
+        draws = self.form.sample(np.random.default_rng(rng), n).T
+        if self.skewness.any():
+            draws = self.sd * lean(draws / self.sd, self.skewness)
+        result: FloatArray = self.mean + draws
+        return result
+
+    def check(self, rng: np.random.Generator | int | None = 0, engine: Sampled | None = None) -> Check:
+        """How far the mode is from the true one, and the widths from the true ones, by sampling at the mode.
+
+        engine: chains to use; by default as many as make the Monte-Carlo error some hundredths of a standard deviation.
+        """
+        if self.objective is None:
+            raise InvalidInput(_WITHOUT_DATA)
+        if not isinstance(self.objective, FieldObjective):
+            raise InvalidInput("there is nothing to check: inference on sequences is exact")
+        if engine is None:
+            seed = int(np.random.default_rng(rng).integers(2**31))
+            engine = enough_chains(Sampled(seed=seed), self.record.n_cases)
+        return check_fit(self.objective, self.field.parameter_names, self.mode, self.sd, engine)
+
+    def evidence(self, draws: int | None = None, rng: np.random.Generator | int | None = 0) -> LogEvidence:
+        """log p(D), with its Monte-Carlo error and how it was found (posterior.evidence).
+
+        draws: pairs of draws for importance sampling, by default as many as make the error small; 0 is plain Laplace.
+        """
+        if self.objective is None:
+            raise InvalidInput(_WITHOUT_DATA)
+        if not self.record.status.converged or not self.record.inference.converged:
+            raise InvalidInput(f"no log evidence: the fit did not end at a mode ({self.record.status})")
+        if self.plain is None:
+            raise InvalidInput(
+                f"{self.record.response} has no evidence: its curvature is not the posterior's at the mode; fit with "
+                'an engine and method="auto"'
+            )
+        return log_evidence(Peak(self.objective, self.mode, self.plain, self.mean, self.form), draws, rng)
+
+    @cached_property
+    def log_evidence(self) -> float:
+        """log p(D) in nats; ``evidence()`` also tells its error."""
+        return self.evidence().value
+
+    def edges(self, probability: float = 0.5) -> pd.DataFrame:
+        """A row for each edge of the field: is it there? In the model that has all others (posterior.edges).
+
+        log_bayes_factor: for the edge against none, by Savage and Dickey; inclusion: its probability, when it had the
+        given one before the data; mean, sd and p_positive of an edge's parameter, where it has one; at_10 and at_3:
+        "included", "inconclusive" or "excluded" at these Bayes factors. ``bf.search_structure`` averages over the
+        presence of the other edges.
+        """
+        if not 0.0 < probability < 1.0:
+            raise InvalidInput(f"the prior probability of an edge lies between 0 and 1; got {probability}")
+        found = edges_of(self.field)
+        before = log_prior_at_zero(self.prior_in_force(), found)
+        warn_of_tails(self.record, depth=3)
+        own = [edge.parameters for edge in found]
+        factor = np.array([before[k].sum() - self._log_density_at_zero(k) for k in own])
+        columns: dict[str, FloatArray] = {"log_bayes_factor": factor}
+        if all(len(k) == 1 for k in own):
+            one = np.concatenate(own)
+            positive = 1.0 - probability_below(-self.mean / self.sd, self.skewness)
+            columns |= {"mean": self.mean[one], "sd": self.sd[one], "p_positive": positive[one]}
+        return edge_table(self.field, found, columns, probability / (1.0 - probability))
+
+    def prior_in_force(self) -> PriorInForce | None:
+        """Λ⁻¹, its mean and its tails, as the fit had them; None where the posterior came without a prior."""
+        if self.objective is not None:
+            o = self.objective
+            return PriorInForce(o.precision, o.location, o.tails)
+        if self.prior is None:
+            return None
+        return PriorInForce(
+            self.prior.precision(self.field), self.prior.location(self.field), self.prior.tails(self.field)
+        )
+
+    def _log_density_at_zero(self, parameters: IntArray) -> float:
+        """log p(λ_k = 0|D) of some parameters together; of a single one with its skewness."""
+        if len(parameters) == 1:
+            k = int(parameters[0])
+            at = np.array([-self.mean[k] / self.sd[k]])
+            return float(log_density(at, self.skewness[parameters])[0] - np.log(self.sd[k]))
+        unit = np.zeros((len(self.mean), len(parameters)))
+        unit[parameters, np.arange(len(parameters))] = 1.0
+        return log_density_at_zero(self.mean[parameters], self.form.solve(unit)[parameters])
+
+    def sure_signs(self, level: float = 0.95, draws: int = 4000, rng: np.random.Generator | int | None = 0) -> Signs:
+        """As many parameters as possible whose signs, all at once, are right with probability ``level``."""
+        if draws < 1:
+            raise InvalidInput(f"draws must be above zero; got {draws}")
+        return sure_signs(self.field.parameter_names, self._densely().sample(draws, rng), level)
+
+    def _densely(self) -> "Posterior":
+        """The same with a dense precision, where that fits: thousands of draws by a sparse one take long."""
+        if self.form.form == "dense" or len(self.mean) > _DENSE:
+            return self
+        result = copy.copy(self)
+        result.form = DensePrecision(self.form.matrix())
+        return result
+
+    def impute(
+        self,
+        X: Any,
+        draws: int = 100,
+        completions: int = 10,
+        rng: np.random.Generator | int | None = 0,
+        engine: Engine | str | None = None,
+    ) -> Imputation:
+        """What stands in the holes of X: marginals averaged over draws of the parameters, and completed data.
+
+        X: cases with missing cells (NaN, None, pd.NA); hidden variables are holes in all of them. engine: of the
+        inference given what is observed; by default exact where it is affordable.
+        """
+        if not isinstance(self.field, RandomField):
+            raise InvalidInput(
+                "impute is for fields; labels of sequences and graphs come from bf.predict_sequences(y=…)"
+            )
+        if draws < 1:
+            raise InvalidInput(f"draws must be above zero; got {draws}")
+        generator = np.random.default_rng(rng)
+        points = self.sample(draws, generator)
+        return impute(self.field, points, X, completions, as_engine(engine), generator)
+
+    def summary(self, level: float = 0.95, joint: bool = False) -> pd.DataFrame:
+        """A row for each parameter: mean, sd, the central interval of that level, and P(λ > 0).
+
+        joint: intervals so wide that all of them hold at once with that probability.
+        """
+        if not 0.0 < level < 1.0:
+            raise InvalidInput(f"level lies between 0 and 1; got {level}")
+        z = special.ndtri(0.5 + level / 2)
+        if joint:
+            noise = np.random.default_rng(0).standard_normal((len(self.mean), _JOINT_DRAWS))
+            z = widest_at_once(self._densely().form.draws(noise).T / self.sd, level)
+        return pd.DataFrame(
+            {
+                "mean": self.mean,
+                "sd": self.sd,
+                "lower": self.mean + self.sd * lean(np.full_like(self.mean, -z), self.skewness),
+                "upper": self.mean + self.sd * lean(np.full_like(self.mean, z), self.skewness),
+                "p_positive": 1.0 - probability_below(-self.mean / self.sd, self.skewness),
+            },
+            index=pd.Index(self.field.parameter_names, name="parameter"),
+        )
+
+    def without_data(self) -> "Posterior":
+        """The same, without the cases that it came from: small to keep, but with nothing to check it against."""
+        result = copy.copy(self)
+        result.objective = result.plain = None
+        return result
+
+    def with_data(self, X: Any) -> "Posterior":
+        """The same with the cases that it was fitted on, where it came without: for ``check``, ``bf.loo`` and pictures.
+
+        X: as in ``bf.fit``.
+        """
+        prior = self.prior_in_force()
+        if not isinstance(self.field, RandomField) or prior is None:
+            raise InvalidInput("data go back to posteriors of fields, with their prior; fit sequences and graphs anew")
+        engine = Auto().choose(compiled(self.field).graph)[0]
+        objective = mrf_objective(self.field, X, Normal(variance=1.0), engine)
+        if round(objective.weight) != self.record.n_cases:
+            raise InvalidInput(
+                f"this posterior was fitted on {self.record.n_cases} cases, and X has {round(objective.weight)}: "
+                "give the same ones"
+            )
+        result = copy.copy(self)
+        known = replace(objective, precision=prior.precision, location=prior.location, tails=prior.tails)
+        result.objective = known
+        by_same = self.record.engine == self.record.response == repr(engine) and self.record.method not in LEARNERS
+        if self.plain is None and by_same and self.form.form == "dense":
+            result.plain = DensePrecision(known.curvature(known.at(self.mode)))
+        return result
+
+    def save(self, path: str | Path) -> None:
+        """Write it, without its data, to one file that ``bf.load`` reads (formats.saved)."""
+        import_module("bayesfield.formats.posteriors.saved").save(self, path)
+
+    def __repr__(self) -> str:
+        return (
+            f"Posterior({len(self.mean)} parameters, {self.record.n_cases} cases, {self.record.engine}: "
+            f"{self.record.status})"
+        )
+
+
+def reason_for_refusal(field: Parametrised, matrix: FloatArray | None, reason: str) -> str:
+    """Why: the parameters in the directions along which the curvature is not positive, where it is known."""
+    if matrix is None:
+        return reason
+    if not np.isfinite(matrix).all():
+        return "its precision holds numbers that are not finite: take a narrower prior or another engine"
+    values, vectors = np.linalg.eigh(matrix)
+    names = ", ".join(field.parameter_names[k] for k in np.argsort(-np.abs(vectors[:, 0]))[:5])
+    return (
+        f"its precision is not positive definite; smallest eigenvalue {values[0]:.3g} ({int((values <= 0).sum())} not "
+        f"above zero), along: {names}. Take a narrower prior, an engine that is exact on this field, or drop or tie "
+        "these parameters"
+    )
+
+
+def require_posterior(given: Any) -> None:
+    """Refuse what is no posterior, and say where an estimator has its own."""
+    if not isinstance(given, Posterior):
+        own = "; an estimator has one: network.posterior_" if hasattr(given, "posterior_") else ""
+        raise InvalidInput(f"this takes a posterior, as bf.fit returns it; got {type(given).__name__}{own}")

@@ -1,0 +1,1 @@
+"""Positive definite matrices, factorised: sparse Cholesky with selected inverses."""
