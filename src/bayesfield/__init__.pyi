@@ -15,9 +15,10 @@ from bayesfield.estimators.machines import RBM, BoltzmannMachine
 from bayesfield.estimators.networks import IsingNetwork, OrdinalNetwork, PottsNetwork
 from bayesfield.fitting.at_parameters import laplace
 from bayesfield.fitting.fields import fit
+from bayesfield.fitting.graphs import fit_graphs
 from bayesfield.fitting.many import Bootstrap, Fits, fit_many
 from bayesfield.fitting.preview import preview
-from bayesfield.fitting.sequences import fit_graphs, fit_sequences
+from bayesfield.fitting.sequences import fit_sequences
 from bayesfield.formats.arviz import to_arviz
 from bayesfield.formats.conll import read_conll, write_conll
 from bayesfield.formats.fasta import Alignment, read_fasta
@@ -36,9 +37,9 @@ from bayesfield.inference.queries import Beliefs, Evidence, covariance, infer, m
 from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.learning.baselines.max_margin import MaxMargin, max_margin
-from bayesfield.learning.phases.composite import PseudoLikelihood
 from bayesfield.learning.search.contrastive import ContrastiveDivergence
 from bayesfield.learning.search.iterative_scaling import IterativeScaling
+from bayesfield.learning.search.pseudo_likelihood import PseudoLikelihood
 from bayesfield.model.adaptive_prior import ARD, Cauchy
 from bayesfield.model.builders import chain, grid, grid_edges, pairwise, potts
 from bayesfield.model.conditional import CRF, as_sequences
@@ -52,11 +53,13 @@ from bayesfield.model.scales import recoding
 from bayesfield.posterior.check import Check
 from bayesfield.posterior.evidence import LogEvidence
 from bayesfield.posterior.imputation import Imputation
-from bayesfield.posterior.posterior import FitRecord, Posterior
+from bayesfield.posterior.posterior import Posterior
 from bayesfield.posterior.recoded import recoded
+from bayesfield.posterior.record import FitRecord, Plan
 from bayesfield.prediction.chain import average_over, predict_sequences
 from bayesfield.prediction.graph import predict_graphs
 from bayesfield.prediction.n_best import Labelling, n_best_sequences
+from bayesfield.prediction.predict import predict
 from bayesfield.prediction.tally import Prediction
 from bayesfield.samplers.contract import Sampler
 from bayesfield.samplers.draws import Draws, load_draws
@@ -64,7 +67,7 @@ from bayesfield.samplers.exchange import Exchange
 from bayesfield.samplers.langevin import Langevin
 from bayesfield.samplers.metropolis import Metropolis
 from bayesfield.samplers.nuts import NUTS
-from bayesfield.samplers.sample import sample_posterior, sample_sequences
+from bayesfield.samplers.sample import sample_graphs, sample_posterior, sample_sequences
 from bayesfield.types import BayesfieldError, FitWarning, IndefiniteCurvature, InvalidInput, Outcome, Status, TooLarge
 
 __version__: str
@@ -116,6 +119,7 @@ __all__ = [
     "Normal",
     "OrdinalNetwork",
     "Outcome",
+    "Plan",
     "Posterior",
     "PottsNetwork",
     "Prediction",
@@ -163,6 +167,7 @@ __all__ = [
     "ordinal",
     "pairwise",
     "potts",
+    "predict",
     "predict_graphs",
     "predict_sequences",
     "predictive_check",
@@ -175,6 +180,7 @@ __all__ = [
     "reliability",
     "restricted_boltzmann",
     "sample",
+    "sample_graphs",
     "sample_posterior",
     "sample_sequences",
     "search_structure",

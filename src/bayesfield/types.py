@@ -61,6 +61,7 @@ class Outcome(Enum):
         "stopped before the optimum; raise max_iterations, take a narrower prior, or use an engine that is exact on "
         "this field"
     )
+    TIME_UP = "stopped by time_limit before it converged: what is here is the best so far; give it more time"
     SLOW = (
         "chains that began at the data and chains that began at random disagree: they mix too slowly to sample from; "
         "use bf.Exact() or bf.Kikuchi(), or a longer burn_in"

@@ -24,7 +24,7 @@ def centrality(
     measures: Sequence[str] = USUAL,
     *,
     level: float = 0.95,
-    draws: int = 500,
+    n_draws: int = 500,
     rng: np.random.Generator | int | None = 0,
 ) -> pd.DataFrame:
     """A row for each measure and variable: mean, sd and central interval over draws of the posterior.
@@ -36,14 +36,14 @@ def centrality(
     unknown = [m for m in measures if m not in MEASURES]
     if unknown or not measures:
         raise InvalidInput(f"measures are {', '.join(MEASURES)}; got {list(measures)}")
-    if not 0.0 < level < 1.0 or draws < 2:
-        raise InvalidInput(f"level lies between 0 and 1, draws are 2 or more; got {level} and {draws}")
+    if not 0.0 < level < 1.0 or n_draws < 2:
+        raise InvalidInput(f"level lies between 0 and 1, n_draws is 2 or more; got {level} and {n_draws}")
     edges, field = edges_of(posterior.field), posterior.field
     if any(len(e.parameters) != 1 for e in edges):
         raise InvalidInput("centrality is of networks with one coupling for each edge; these edges have several")
     names = list(getattr(field, "names", ()))
-    points = posterior.sample(draws, rng)
-    networks = np.zeros((draws, len(names), len(names)))
+    points = posterior.sample(n_draws, rng)
+    networks = np.zeros((n_draws, len(names), len(names)))
     for e in edges:
         networks[:, e.first, e.second] = networks[:, e.second, e.first] = points[:, e.parameters[0]]
     return pd.concat([_rows(m, names, MEASURES[m](networks), level) for m in measures], ignore_index=True)

@@ -12,9 +12,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from bayesfield.fitting.fields import fit
-from bayesfield.learning.objective import FieldObjective, Objective
-from bayesfield.learning.phases.chain import ChainObjective
-from bayesfield.model.conditional import CRF
+from bayesfield.learning.prior import gaussian
 from bayesfield.model.field import RandomField
 from bayesfield.model.prior import Prior, as_numbers, as_prior, shared_by
 from bayesfield.posterior.edges import log_density_at_zero, log_prior_at_zero, verdicts
@@ -103,7 +101,7 @@ def compare_groups(
     if len(names) < 2:
         raise InvalidInput(f"a comparison needs at least two groups; got {names}")
     prior = as_prior(prior)
-    if prior.precision(field).ndim == 2:
+    if not gaussian(prior, field).independent:
         raise InvalidInput("groups are compared under a prior of independent parameters; this has a covariance")
     if prior.learned(field) or prior.tails(field) is not None:
         raise InvalidInput("groups are compared under one fixed prior: take bf.Normal with variances that are numbers")
@@ -127,7 +125,7 @@ def _differences(first: Any, second: Any, posteriors: Mapping[Any, Posterior]) -
     assert a.objective is not None
     log_prior_at_zero(a.prior_in_force())  # refuses what is not independent
     mean, sd = a.mean - b.mean, np.hypot(a.sd, b.sd)
-    before = 0.5 * np.log(a.objective.precision / 2.0)
+    before = 0.5 * np.log(a.objective.prior.precision / 2.0)
     factor = before + np.log(sd) + 0.5 * (mean / sd) ** 2
     return pd.DataFrame(
         {
@@ -152,7 +150,7 @@ def _parts(first: Any, second: Any, posteriors: Mapping[Any, Posterior]) -> pd.D
     rows = []
     for part in shared_by(list(a.field.groups)):
         k = part.parameters
-        before = 0.5 * float(np.log(a.objective.precision[k] / (4.0 * np.pi)).sum())
+        before = 0.5 * float(np.log(a.objective.prior.precision[k] / (4.0 * np.pi)).sum())
         after = log_density_at_zero((a.mean - b.mean)[k], spread[np.ix_(k, k)])
         rows.append((first, second, part.name, len(k), before - after))
     return pd.DataFrame(rows, columns=["first", "second", "group", "parameters", "log_bayes_factor"])
@@ -188,16 +186,17 @@ def _same_data(named: Mapping[str, Posterior]) -> None:
 
 def _data_key(posterior: Posterior) -> str:
     """A digest of what was observed: labelled cells in any order of cases and variables, or labels in order."""
-    objective: Objective | None = posterior.objective
-    field = posterior.field
-    if isinstance(objective, FieldObjective) and isinstance(field, RandomField):
-        weights = [] if objective.case_weights is None else [np.sort(objective.case_weights)]
-        return _digest([*_cells(field, objective.codes), *weights])
-    if isinstance(objective, ChainObjective):
-        return _digest([objective.data.ptr, objective.data.labels, [str(label) for label in objective.crf.visible]])
-    if isinstance(objective, FieldObjective) and isinstance(field, CRF):
-        return _digest([np.array([str(label) for label in field.visible] + ["?"])[objective.codes]])
-    raise InvalidInput("a posterior without its data cannot be compared")
+    objective, field = posterior.objective, posterior.field
+    if objective is None or not objective.data.here:
+        raise InvalidInput("a posterior without its data cannot be compared")
+    data = objective.data
+    weights = [] if data.weights is None else [np.sort(data.weights)]
+    if isinstance(field, RandomField):
+        return _digest([*_cells(field, data.cases.codes), *weights])
+    labelled = data.sequences if hasattr(data, "sequences") else data.graphs
+    visible: Any = field
+    names = np.array([str(label) for label in visible.visible] + ["?"])
+    return _digest([labelled.ptr, names[labelled.labels], *weights])
 
 
 def _cells(field: RandomField, codes: IntArray) -> list[Any]:

@@ -21,7 +21,7 @@ from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput
 def contact_scores(
     couplings: Posterior | Any,
     gap: Hashable | None = "-",
-    draws: int = 0,
+    n_draws: int = 0,
     best: int | None = None,
     apart: int = 1,
     rng: np.random.Generator | int | None = 0,
@@ -29,24 +29,24 @@ def contact_scores(
     """A row for each pair of variables, best first: first, second, the norm of their coupling, and the score.
 
     couplings: a posterior of a field with factors over two variables, or an (L, L, q, q) array. gap: the state (of an
-    array: its number) that the norm leaves out; one that is not there leaves out nothing. draws: of the parameters, to
-    add the mean and sd of their scores (drawn, sd; a norm is not linear, so drawn is not the score at the mean) and,
+    array: its number) that the norm leaves out; one that is not there leaves out nothing. n_draws: of the parameters,
+    to add the mean and sd of their scores (drawn, sd; a norm is not linear, so drawn is not the score at the mean) and,
     with best, the share of them in which a pair is among so many best (p_best). apart: how far in sequence a pair must
     be; those nearer count in the correction, and are left out.
     """
     if not isinstance(couplings, Posterior):
         tables = _of_array(couplings)
         return _frame(tables, _norms(tables, [None if isinstance(gap, str) else gap] * tables.variables), {}, apart)
-    if draws < 0 or (best is not None and (best < 1 or not draws)):
-        raise InvalidInput(f"draws must not be negative, and best is 1 or more of them; got {draws} and {best}")
+    if n_draws < 0 or (best is not None and (best < 1 or not n_draws)):
+        raise InvalidInput(f"n_draws must not be negative, and best is 1 or more of them; got {n_draws} and {best}")
     field = couplings.field
     known = _of_posterior(couplings, couplings.mean)
     assert isinstance(field, RandomField)
     gaps = [s.index(gap) if gap in s else None for s in field.states]
     norms = _norms(known, gaps)
-    if not draws:
+    if not n_draws:
         return _frame(known, norms, {}, apart, field.names)
-    points = couplings.sample(draws, rng)
+    points = couplings.sample(n_draws, rng)
     scores = np.array([_corrected(known, _norms(_of_posterior(couplings, p), gaps)) for p in points])
     told = {"drawn": scores.mean(axis=0), "sd": scores.std(axis=0)}
     if best is not None:

@@ -1,19 +1,26 @@
-"""The prior variance of a chain CRF by cross-validation: the one whose modes label sequences left out best."""
+"""The prior variance by cross-validation: the one whose modes predict best what was left out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from bayesfield.inference.trees.chain import chain_marginals
-from bayesfield.kernels.chains.passes import ChainArrays
-from bayesfield.learning.phases.chain import potentials
-from bayesfield.learning.phases.hidden_chain import sequence_objective
+from bayesfield.graph.compiled import CompiledField, compiled
+from bayesfield.inference.by_name import as_engine
+from bayesfield.inference.contract import Engine
+from bayesfield.learning.objective import Objective
+from bayesfield.learning.phases.cases import case_objective
+from bayesfield.learning.phases.chain import ChainPhase
+from bayesfield.learning.phases.crf_design import compiled_graphs
+from bayesfield.learning.phases.graphs import graph_objective
+from bayesfield.learning.phases.sequences import sequence_objective
+from bayesfield.learning.prior import GaussianPrior
 from bayesfield.learning.search.minimise import lbfgs
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
-from bayesfield.model.prior import Normal
-from bayesfield.types import FloatArray, InvalidInput
+from bayesfield.model.field import RandomField
+from bayesfield.model.graphs import Graphs, as_graphs
+from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput
 
 VARIANCES = (0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 2.0, 3.0, 10.0)
 _TOLERANCE = 1e-3  # of a mode, in posterior sd: what is left of it does not show in a score
@@ -22,7 +29,7 @@ _ITERATIONS = 300
 
 @dataclass(frozen=True, eq=False)
 class VarianceChoice:
-    """variance: the best. candidates and log_loss: (V,) mean −log p of a label left out, in nats."""
+    """variance: the best. candidates and log_loss: (V,) mean −log p of a label, or a cell, left out, in nats."""
 
     variance: float
     candidates: tuple[float, ...]
@@ -30,43 +37,114 @@ class VarianceChoice:
 
 
 def cross_validated_variance(
-    crf: CRF,
-    X: Sequence[Any] | Sequences,
+    model: CRF | RandomField,
+    X: Any,
     y: Sequence[Any] | None = None,
     candidates: Sequence[float] = VARIANCES,
     folds: int = 5,
     *,
     Z: Sequence[Any] | None = None,
+    engine: Engine | str = "auto",
     rng: np.random.Generator | int | None = 0,
 ) -> VarianceChoice:
-    """The prior variance whose modes have the smallest log loss on sequences left out.
+    """The prior variance whose modes have the smallest log loss on what was left out.
 
-    X, y, Z: as in ``bf.fit_sequences``. candidates: to try; each starts from the mode of the one before. folds: parts
-    of the data, each left out once; rng: who is in which.
+    X, y, Z: as in ``bf.fit``, ``bf.fit_sequences`` or ``bf.fit_graphs``. candidates: to try; each starts from the mode
+    of the one before. folds: parts of the data, each left out once; rng: who is in which. engine: of fields and graphs.
     """
-    data = X if isinstance(X, Sequences) else as_sequences(crf, X, y, Z)
-    if data.labels is None or len(data) < 2 or folds < 2:
-        raise InvalidInput("cross-validation needs at least two labelled sequences and two folds")
+    parts = _parts(model, X, y, Z, as_engine(engine))
+    if not parts.known() or parts.count < 2 or folds < 2:
+        raise InvalidInput("cross-validation needs at least two labelled sequences, graphs or cases, and two folds")
     if not candidates or not all(v > 0 for v in candidates):
         raise InvalidInput(f"candidate variances are above zero; got {list(candidates)}")
     tried = tuple(sorted(float(v) for v in candidates))
-    fold = np.arange(len(data)) % min(folds, len(data))
+    fold = np.arange(parts.count) % min(folds, parts.count)
     fold = np.random.default_rng(rng).permutation(fold)
-    losses = np.zeros(len(tried))
+    losses, size = np.zeros(len(tried)), model.n_parameters
     for k in range(fold.max() + 1):
-        train, test = data.chosen(fold != k), data.chosen(fold == k)
-        start = np.zeros(crf.n_parameters)
+        start = np.zeros(size)
         for v, variance in enumerate(tried):
-            objective = sequence_objective(crf, train, Normal(variance=variance))
-            start = lbfgs(objective, start, _TOLERANCE, _ITERATIONS, None).parameters
-            losses[v] += _loss(crf, test, start)
-    mean = losses / max(int((data.labels >= 0).sum()), 1)
+            objective = parts.objective(fold != k, GaussianPrior(np.zeros(size), np.full(size, 1.0 / variance)))
+            start = lbfgs(objective, start, _TOLERANCE, _ITERATIONS).parameters
+            losses[v] += parts.loss(fold == k, start)
+    mean = losses / max(parts.known(), 1)
     return VarianceChoice(tried[int(np.argmin(mean))], tried, mean)
 
 
-def _loss(crf: CRF, test: Sequences, parameters: FloatArray) -> float:
-    found = chain_marginals(ChainArrays(test.ptr, test.which), *potentials(crf, test, parameters))
-    assert test.labels is not None
-    known = np.flatnonzero(test.labels >= 0)
-    right = np.sum(found.marginal[known] * (crf.owner == test.labels[known][:, None]), axis=1)
+class _Parts(Protocol):
+    """Data that falls into parts, each of which can be left out."""
+
+    count: int
+
+    def known(self) -> int:
+        """How many labels or cells are known."""
+        ...
+
+    def objective(self, which: BoolArray, prior: GaussianPrior) -> Objective: ...
+
+    def loss(self, which: BoolArray, parameters: FloatArray) -> float:
+        """Σ −log p of what is known there."""
+        ...
+
+
+def _parts(model: Any, X: Any, y: Any, Z: Any, engine: Engine) -> "_Parts":
+    if isinstance(model, RandomField):
+        return _Cases(compiled(model), model.encode(X, holes=True), engine)
+    if isinstance(X, Graphs) or (isinstance(X, Sequence) and len(X) and isinstance(X[0], tuple)):
+        return _Graphs(model, X if isinstance(X, Graphs) else as_graphs(model, X, y), engine)
+    return _Sequences(model, X if isinstance(X, Sequences) else as_sequences(model, X, y, Z))
+
+
+class _Sequences:
+    def __init__(self, crf: CRF, data: Sequences) -> None:
+        self.crf, self.data, self.count = crf, data, len(data)
+
+    def known(self) -> int:
+        return 0 if self.data.labels is None else int((self.data.labels >= 0).sum())
+
+    def objective(self, which: BoolArray, prior: GaussianPrior) -> Objective:
+        return sequence_objective(self.crf, self.data.chosen(which), prior)
+
+    def loss(self, which: BoolArray, parameters: FloatArray) -> float:
+        test = self.data.chosen(which)
+        return _label_loss(self.crf, test.labels, ChainPhase(self.crf, test).marginals(parameters).marginal)
+
+
+class _Graphs:
+    def __init__(self, crf: CRF, data: Graphs, engine: Engine) -> None:
+        self.crf, self.data, self.count, self.engine = crf, data, len(data), engine
+
+    def known(self) -> int:
+        return 0 if self.data.labels is None else int((self.data.labels >= 0).sum())
+
+    def objective(self, which: BoolArray, prior: GaussianPrior) -> Objective:
+        return graph_objective(self.crf, self.data.chosen(which), prior, self.engine)
+
+    def loss(self, which: BoolArray, parameters: FloatArray) -> float:
+        test = self.data.chosen(which)
+        field, K = compiled_graphs(self.crf, test), len(self.crf.labels)
+        tables = self.engine.infer(field.graph, field.design.potentials(parameters)).tables
+        return _label_loss(self.crf, test.labels, tables[: test.nodes * K].reshape(test.nodes, K))
+
+
+class _Cases:
+    def __init__(self, field: CompiledField, codes: IntArray, engine: Engine) -> None:
+        self.field, self.codes, self.count, self.engine = field, codes, len(codes), engine
+
+    def known(self) -> int:
+        return int((self.codes >= 0).sum())
+
+    def objective(self, which: BoolArray, prior: GaussianPrior) -> Objective:
+        return case_objective(self.field, self.codes[which], prior, self.engine)
+
+    def loss(self, which: BoolArray, parameters: FloatArray) -> float:
+        size = len(parameters)
+        test = self.objective(which, GaussianPrior(np.zeros(size), np.ones(size)))
+        return -test.log_likelihood(test.at(parameters))
+
+
+def _label_loss(crf: CRF, labels: IntArray | None, marginal: FloatArray) -> float:
+    assert labels is not None
+    known = np.flatnonzero(labels >= 0)
+    right = np.sum(marginal[known] * (crf.owner == labels[known][:, None]), axis=1)
     return float(-np.log(np.maximum(right, 1e-300)).sum())

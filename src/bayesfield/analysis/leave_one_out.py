@@ -15,11 +15,15 @@ from scipy import special
 
 from bayesfield.diagnostics import arviz, pareto_smoothed
 from bayesfield.inference.auto import Auto
-from bayesfield.learning.objective import FieldObjective, Objective, Pointwise
-from bayesfield.learning.phases.hidden import mrf_objective
-from bayesfield.learning.phases.hidden_chain import sequence_objective
+from bayesfield.inference.contract import Engine
+from bayesfield.learning.objective import Objective, Pointwise
+from bayesfield.learning.phases.cases import field_objective
+from bayesfield.learning.phases.graphs import graph_objective
+from bayesfield.learning.phases.sequences import sequence_objective
+from bayesfield.learning.prior import flat
 from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.model.field import RandomField
+from bayesfield.model.graphs import Graphs
 from bayesfield.model.prior import Normal
 from bayesfield.posterior.posterior import Posterior
 from bayesfield.posterior.proposal import Proposal, heavy_draws
@@ -84,31 +88,31 @@ class Loo:
         )
 
 
-def loo(posterior: Posterior, X: Any = None, draws: int = 1000, rng: np.random.Generator | int | None = 0) -> Loo:
+def loo(posterior: Posterior, X: Any = None, n_draws: int = 1000, rng: np.random.Generator | int | None = 0) -> Loo:
     """The expected log density of a new case, by leaving out each of those that the posterior was fitted on.
 
-    X: those cases, by default as the posterior carries them; for a chain CRF labelled sequences, as
-    ``bf.as_sequences`` returns them. Cells that are missing or hidden are summed over; cases with nothing observed are
-    left out. draws: of the parameters. Needs an engine that gives log Z, and the package arviz.
+    X: those cases, by default as the posterior carries them; for a CRF labelled sequences or graphs, as
+    ``bf.as_sequences`` and ``bf.as_graphs`` return them. Cells that are missing or hidden are summed over; cases with
+    nothing observed are left out. n_draws: of the parameters. Needs an engine that gives log Z, and the package arviz.
     """
-    if not isinstance(draws, int | np.integer) or draws < _FEWEST:
-        raise InvalidInput(f"draws must be a whole number of at least {_FEWEST}, to fit a tail to; got {draws!r}")
+    if not isinstance(n_draws, int | np.integer) or n_draws < _FEWEST:
+        raise InvalidInput(f"n_draws must be a whole number of at least {_FEWEST}, to fit a tail to; got {n_draws!r}")
     arviz()  # before anything takes long
     objective, generator = _objective(posterior, X), np.random.default_rng(rng)
     found, base, k = None, None, float("nan")
     if posterior.objective is not None:
-        drawn = heavy_draws(posterior, int(draws), generator)
-        found = objective.pointwise(drawn.points)
+        drawn = heavy_draws(posterior, int(n_draws), generator)
+        found = objective.data.pointwise(objective, drawn.points)
         base, k = _to_posterior(objective, found, drawn)
     if found is None or base is None:
-        found = objective.pointwise(posterior.sample(int(draws), generator))
+        found = objective.data.pointwise(objective, posterior.sample(int(n_draws), generator))
     return replace(_left_out(found, base), posterior_k=k)
 
 
 def _to_posterior(objective: Objective, found: Pointwise, drawn: Proposal) -> tuple[FloatArray | None, float]:
     """log π, (S,), where the draws' tails are heavy enough for it, and the k that tells."""
     often = np.bincount(found.which, minlength=found.values.shape[1])
-    prior = np.array([objective.log_prior_density(here) for here in drawn.points])
+    prior = np.array([objective.prior.log_density(here) for here in drawn.points])
     ratios = found.values @ often + prior - drawn.log_density
     fine = np.isfinite(ratios)
     if fine.mean() < 1.0 - _LOST:
@@ -146,35 +150,29 @@ def _left_out(found: Pointwise, base: FloatArray | None) -> Loo:
 def _objective(posterior: Posterior, X: Any) -> Objective:
     """With the cases X, or with those that the posterior carries."""
     carried, field = posterior.objective, posterior.field
-    if isinstance(field, CRF) and (isinstance(carried, FieldObjective) or not isinstance(X, Sequences | None)):
+    if isinstance(field, CRF) and not isinstance(X, Sequences | Graphs | None):
         raise InvalidInput(
-            "loo is for fields and for chain CRFs, whose sequences come as bf.as_sequences(crf, X, y); graphs that are "
-            "labelled together have no parts to leave out"
+            "the sequences and graphs of a CRF come as bf.as_sequences(crf, X, y) or bf.as_graphs(crf, X, y) makes them"
         )
     if X is None:
         if carried is None:
             raise InvalidInput("this posterior came without its data: give X, the cases that it was fitted on")
-        if not carried.weight:
+        if not carried.data.n_cases:
             raise InvalidInput("there is no case to leave out")
         return carried
-    made = _made(field, X)
+    made = _made(field, X, Auto() if carried is None else carried.free.engine)
     if carried is None:
         return made
-    if made.weight != carried.weight or not np.allclose(made.statistic, carried.statistic):
+    if made.data.n_cases != carried.data.n_cases or not np.allclose(made.statistic, carried.statistic):
         raise InvalidInput(
             "X is not what the posterior was fitted on, and leave-one-out is about those cases: leave X out, or fit X"
         )
-    return replace(made, **_settings(carried))
+    return replace(made, prior=carried.prior)
 
 
-def _made(field: Any, X: Any) -> Objective:
-    plain = Normal(variance=1.0)
+def _made(field: Any, X: Any, engine: Engine) -> Objective:
     if isinstance(field, RandomField):
-        return mrf_objective(field, X, plain, Auto())
-    return sequence_objective(field, X, plain)
-
-
-def _settings(carried: Objective) -> dict[str, Any]:
-    """Prior, and engine where there is one."""
-    prior = {"precision": carried.precision, "location": carried.location, "tails": carried.tails}
-    return prior | ({"engine": carried.engine} if isinstance(carried, FieldObjective) else {})
+        return field_objective(field, X, Normal(variance=1.0), engine)
+    if isinstance(X, Graphs):
+        return graph_objective(field, X, flat(field.n_parameters), engine)
+    return sequence_objective(field, X, flat(field.n_parameters))

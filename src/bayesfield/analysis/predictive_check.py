@@ -16,8 +16,6 @@ import pandas as pd
 from bayesfield.analysis.statistics import default_statistics, own_statistics
 from bayesfield.graph.compiled import compiled
 from bayesfield.inference.contract import Engine
-from bayesfield.learning.objective import FieldObjective
-from bayesfield.learning.phases.spread import SpreadHiddenObjective, SpreadObjective
 from bayesfield.model.field import RandomField
 from bayesfield.posterior.posterior import Posterior
 from bayesfield.prediction.replicates import replicates, simulator
@@ -87,12 +85,12 @@ class PredictiveCheck:
 def predictive_check(
     posterior: Posterior,
     X: Any = None,
-    draws: int = 100,
+    n_draws: int = 100,
     rng: np.random.Generator | int | None = 0,
     statistics: Mapping[str, Callable[[Any], Any]] | None = None,
-    engine: Engine | str | None = None,
+    engine: Engine | str = "auto",
 ) -> PredictiveCheck:
-    """Compare data with replicated data sets, one for each of so many draws of the parameters.
+    """Compare data with replicated data sets, one for each of n_draws draws of the parameters.
 
     X: cases, by default those that the posterior was fitted on; holes are made in the replicated ones too. statistics:
     by default means (shares, where states are no numbers), correlations (agreement) of pairs, sum scores, and clusters
@@ -100,12 +98,14 @@ def predictive_check(
     (N, n) array of the states' own values that give a number, or always as many numbers. engine: what draws the cases,
     bf.Exact() or bf.Sampled(); by default exact where it is affordable.
     """
-    if not isinstance(draws, int | np.integer) or draws < _FEWEST:
-        raise InvalidInput(f"draws must be a whole number of at least {_FEWEST}, for intervals of 95 %; got {draws!r}")
+    if not isinstance(n_draws, int | np.integer) or n_draws < _FEWEST:
+        raise InvalidInput(
+            f"n_draws must be a whole number of at least {_FEWEST}, for intervals of 95 %; got {n_draws!r}"
+        )
     field, codes = observed_cases(posterior, X)
     known, generator = compiled(field), np.random.default_rng(rng)
     chosen = simulator(known, engine)
-    sets = replicates(known, codes, posterior.sample(int(draws), generator), chosen, generator)
+    sets = replicates(known, codes, posterior.sample(int(n_draws), generator), chosen, generator)
     first = next(sets)
     if statistics is None:
         judges = default_statistics(field, codes, first, generator)
@@ -130,14 +130,14 @@ def observed_cases(posterior: Posterior, X: Any) -> tuple[RandomField, IntArray]
         )
     if X is not None:
         codes = field.encode(X, holes=True)
-    elif isinstance(carried, SpreadObjective | SpreadHiddenObjective):  # which has a few of them only
-        raise InvalidInput("the cases stayed on a cluster's workers: give X, cases to compare with")
-    elif isinstance(carried, FieldObjective):
-        if carried.case_weights is not None:
-            raise InvalidInput("the cases of this fit were weighted: give X, cases that count once each")
-        codes = carried.codes
-    else:
+    elif carried is None:
         raise InvalidInput("this posterior came without its data: give X, cases to compare with")
+    elif not carried.data.here:  # which has a few of them only
+        raise InvalidInput("the cases stayed on a cluster's workers: give X, cases to compare with")
+    elif carried.data.weights is not None:
+        raise InvalidInput("the cases of this fit were weighted: give X, cases that count once each")
+    else:
+        codes = carried.data.cases.codes
     if not len(codes):
         raise InvalidInput("there is nothing to compare: X has no cases")
     return field, codes

@@ -22,19 +22,19 @@ def reliability(
     X: Any = None,
     *,
     bins: int = 10,
-    draws: int = 50,
+    n_draws: int = 50,
     cases: int = 1000,
     rng: np.random.Generator | int | None = 0,
 ) -> pd.DataFrame:
     """A row for each bin of predicted probability: cells, predicted (mean), observed (share), lower and upper (95 %).
 
     X: cases, by default those of the fit; cases that the fit has not seen are a harder test. Every state of every cell
-    counts once. draws: of the parameters, that predictions average over. cases: at most so many are looked at, taken at
-    random.
+    counts once. n_draws: of the parameters, that predictions average over. cases: at most so many are looked at,
+    taken at random.
     """
     require_posterior(posterior)
-    if bins < 2 or draws < 1 or cases < 1:
-        raise InvalidInput(f"bins are 2 or more, draws and cases 1 or more; got {bins}, {draws} and {cases}")
+    if bins < 2 or n_draws < 1 or cases < 1:
+        raise InvalidInput(f"bins are 2 or more, n_draws and cases 1 or more; got {bins}, {n_draws} and {cases}")
     field, codes = observed_cases(posterior, X)
     generator = np.random.default_rng(rng)
     if len(codes) > cases:
@@ -45,7 +45,7 @@ def reliability(
         known = np.flatnonzero(codes[:, j] >= 0)
         if not len(known) or len(field.states[j]) < 2:
             continue
-        p = given_others(posterior, codes[known], j, draws, seed)
+        p = given_others(posterior, codes[known], j, n_draws, seed)
         predicted.append(p.ravel())
         there.append((np.arange(p.shape[1]) == codes[known, j][:, None]).ravel())
     if not predicted:

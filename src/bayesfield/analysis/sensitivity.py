@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from scipy import linalg
 
-from bayesfield.fitting.fields import Settings, fit_objective
-from bayesfield.fitting.learners import BIASED
-from bayesfield.learning.objective import FieldObjective
+from bayesfield.fitting.pipeline import fit_objective
+from bayesfield.fitting.request import request
+from bayesfield.learning.prior import gaussian
+from bayesfield.learning.search.by_name import BIASED
 from bayesfield.model.adaptive_prior import Cauchy
-from bayesfield.model.prior import Normal, Prior
+from bayesfield.model.prior import Prior
 from bayesfield.posterior.posterior import Posterior, require_posterior
 from bayesfield.types import InvalidInput
 
@@ -44,29 +44,32 @@ def prior_sensitivity(
 
 def _refitted(posterior: Posterior, factor: float, rng: np.random.Generator | int | None) -> Posterior:
     objective, record = posterior.objective, posterior.record
-    if not isinstance(objective, FieldObjective):
+    if objective is None:
         raise InvalidInput("prior_sensitivity refits: it takes a posterior with its data, as bf.fit returns it")
-    if posterior.plain is None or record.method in BIASED:
+    if posterior.laplace_precision is None or record.method in BIASED:
         raise InvalidInput(f'{record.method} has no posterior under another prior; fit with method="auto"')
     if record.response != record.engine:
         raise InvalidInput(
             f"the mode is by {record.engine} and the curvature by {record.response}, which refits would not keep "
             "apart; fit with one engine"
         )
-    field, prior = posterior.field, _widened(posterior, objective, factor)
-    scaled = replace(
-        objective, precision=prior.precision(field), location=prior.location(field), tails=prior.tails(field)
+    prior = _widened(posterior, factor)
+    asked = request(
+        prior,
+        objective.free.engine,
+        correction=record.correction.kind,
+        form=posterior.laplace_precision.form,
+        start=posterior.mode,
+        rng=rng,
     )
-    settings = Settings("auto", objective.form, posterior.mode)
-    kind = record.correction.kind
-    return fit_objective(field, scaled, record.n_cases, prior, objective.engine, None, settings, kind, rng)
+    scaled = replace(objective, prior=gaussian(prior, posterior.field))
+    return fit_objective(posterior.field, scaled, asked, depth=4)
 
 
-def _widened(posterior: Posterior, objective: FieldObjective, factor: float) -> Prior:
+def _widened(posterior: Posterior, factor: float) -> Prior:
     """The prior that was in force with its variances multiplied; of a Cauchy, the squares of its scales."""
-    if objective.precision.ndim == 2:
-        return Normal(covariance=factor * linalg.inv(objective.precision), mean=objective.location)
-    wider = Normal(variance=factor / objective.precision, mean=objective.location)
+    assert posterior.objective is not None
+    wider = posterior.objective.prior.scaled(factor)
     if not isinstance(posterior.prior, Cauchy):
         return wider
     return replace(posterior.prior, scale=posterior.prior.scale * float(np.sqrt(factor)), others=wider)

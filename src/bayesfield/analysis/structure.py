@@ -15,10 +15,10 @@ import pandas as pd
 from scipy import special
 
 from bayesfield import parallel
-from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.kernels import pivots
-from bayesfield.learning.objective import FieldObjective
-from bayesfield.learning.precision.forms import DensePrecision
+from bayesfield.learning.objective import Objective
+from bayesfield.learning.precision.dense import DensePrecision
+from bayesfield.learning.prior import GaussianPrior
 from bayesfield.learning.search.minimise import newton
 from bayesfield.model.field import RandomField
 from bayesfield.model.prior import GONE
@@ -238,29 +238,29 @@ def _discrepancy(
     posterior: Posterior, edges: Sequence[Edge], runs: Sequence[_Run], count: int, rng: np.random.Generator
 ) -> FloatArray:
     """Own log evidence of some visited structures minus the short cut's, both against the model with all edges."""
-    objective = posterior.objective
-    if not isinstance(objective, FieldObjective) or isinstance(objective.engine, Sampled) or posterior.plain is None:
+    objective, laplace = posterior.objective, posterior.laplace_precision
+    if objective is None or not objective.has_log_z or laplace is None:
         raise InvalidInput("check solves structures for their own evidence, which needs an engine that knows log Z")
-    if objective.tails is not None:
+    if objective.prior.tails is not None:
         raise InvalidInput("check needs a Gaussian prior, bf.Normal: a Cauchy's expansion moves with every structure")
     groups = _groups(posterior, edges, BernoulliEdges())
     _, full = _swept(_bordered(posterior), groups, np.ones(len(edges), dtype=bool))
-    whole = log_evidence(Peak(objective, posterior.mode, posterior.plain, posterior.mode, posterior.plain), draws=0)
+    whole = log_evidence(Peak(objective, posterior.mode, laplace, posterior.mode, laplace), n_draws=0)
     worth = np.concatenate([r.evidence for r in runs])
     rows, first = np.unique(np.concatenate([r.trace for r in runs]), axis=0, return_index=True)
     picked = rng.permutation(len(rows))[:count]
     found = []
     for row, k in zip(rows[picked], first[picked], strict=True):
-        precision, location = objective.precision.copy(), objective.location.copy()
+        precision, location = objective.prior.precision.copy(), objective.prior.location.copy()
         for edge, there in zip(edges, row, strict=True):
             if not there:
                 precision[edge.parameters], location[edge.parameters] = GONE, 0.0
-        own = replace(objective, precision=precision, location=location)
-        optimum = newton(own, np.where(precision >= GONE, 0.0, posterior.mode), 1e-6, 200, None)
+        own: Objective = replace(objective, prior=GaussianPrior(location, precision))
+        optimum = newton(own, np.where(precision >= GONE, 0.0, posterior.mode), 1e-6, 200)
         try:
             peak = DensePrecision(own.curvature(optimum.point))
         except IndefiniteCurvature:
             continue
-        exact = log_evidence(Peak(own, optimum.parameters, peak, optimum.parameters, peak), draws=0)
+        exact = log_evidence(Peak(own, optimum.parameters, peak, optimum.parameters, peak), n_draws=0)
         found.append((exact.value - whole.value) - (worth[k] - full))
     return np.array(found)

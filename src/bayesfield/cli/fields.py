@@ -89,10 +89,10 @@ def fit(
     graph: Annotated[
         str, typer.Option(help="complete, grid:ROWSxCOLUMNS, or a CSV file of edges (two columns).")
     ] = "complete",
-    engine: Annotated[Method | None, typer.Option(help="Finds the most probable parameters; auto by default.")] = None,
+    engine: Annotated[Method, typer.Option(help="Finds the most probable parameters.")] = Method.auto,
     response: Annotated[Method | None, typer.Option(help="Gives the curvature there; the engine by default.")] = None,
     method: Annotated[
-        Learner, typer.Option(help="How; auto: newton, or lbfgs where curvature is dear.")
+        Learner, typer.Option(help="How; auto: newton, or lbfgs where curvature is expensive.")
     ] = Learner.auto,
     correction: Annotated[
         Correction, typer.Option(help="Of the mode towards the mean; auto: the best that is affordable.")
@@ -121,7 +121,7 @@ def fit(
             if model is Model.crf:
                 posterior = _fit_labels(data, given, window, options, say)
             else:
-                options |= {"engine": engine and engine.value, "response": response and response.value}
+                options |= {"engine": engine.value, "response": response and response.value}
                 cases = _varied(tables.read_cases(data, drop or []))
                 field = field_of(cases, model, graph)
                 prior = threshold_prior(field) if model is Model.ordinal and prior_variance is None else given
@@ -223,7 +223,7 @@ def _foreseen(field: bf.RandomField, cases: pd.DataFrame, prior: bf.Normal, opti
 
 
 def _steps(say: Callable[[str], None], seconds: float) -> Any:
-    """What tells every step. seconds: that all will take, NaN where no one knows."""
+    """What tells every step. seconds: that all will take, NaN where it is not estimated."""
     begun = time.perf_counter()
 
     def tell(step: Any) -> None:

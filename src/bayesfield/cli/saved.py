@@ -137,7 +137,7 @@ def check(
         say("sampling at the mode …")
         fidelity = found.check(seed)
         say("drawing replicated data …")
-        replicated = bf.predictive_check(found, draws=draws, rng=seed)
+        replicated = bf.predictive_check(found, n_draws=draws, rng=seed)
     payload = {
         "passed": fidelity.passed,
         "rms": fidelity.rms,
@@ -226,7 +226,7 @@ def _labels(
     crf: Any = posterior.field
     X, y = labelled_sentences(data, window_of(crf.inputs, window), labelled)
     known = {name: k for k, name in enumerate(crf.inputs)}
-    found = bf.predict_sequences(crf, posterior, [inputs_of(s, known) for s in X], draws=draws, rng=seed)
+    found = bf.predict_sequences(posterior, [inputs_of(s, known) for s in X], n_draws=draws, rng=seed)
     places = [(k, t) for k, sentence in enumerate(X) for t in range(len(sentence))]
     table = pd.DataFrame(places, columns=["sentence", "position"])
     if labelled:

@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from scipy import linalg
 
-from bayesfield.learning.precision.forms import DensePrecision, Precision
+from bayesfield.learning.precision.base import Precision
+from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.types import FloatArray
 
 _FAR_OUT = 3.0  # times the median length of an even slope
 
 
-def widened(P: Precision, bubble: FloatArray) -> Precision:
+def inflated(P: Precision, bubble: FloatArray) -> Precision:
     """P⁻¹ + P⁻¹BP⁻¹, as a precision.
 
     To first order B_ij = ½ Σ_ab ∇³L_iab ∇³L_jab in coordinates where P is 1. The slope's even part along a draw z is
@@ -27,7 +28,7 @@ def widened(P: Precision, bubble: FloatArray) -> Precision:
     return DensePrecision(root @ root.T)
 
 
-def quiet(P: Precision, estimates: Callable[[], Iterator[FloatArray]], count: int) -> FloatArray:
+def shrunk(P: Precision, estimates: Callable[[], Iterator[FloatArray]], count: int) -> FloatArray:
     """The mean of so many estimates of B, taken back (James & Stein) by the share that their scatter says is noise.
 
     estimates: makes them anew each time, for all together may be more than memory holds.
@@ -43,8 +44,8 @@ def quiet(P: Precision, estimates: Callable[[], Iterator[FloatArray]], count: in
     return mean * max(0.0, 1.0 - noise / max(size(mean), 1e-300))
 
 
-def usual(P: Precision, even: FloatArray) -> FloatArray:
-    """Even slopes about their mean; those far out, where the first order does not hold, cut to a few usual lengths."""
+def winsorised(P: Precision, even: FloatArray) -> FloatArray:
+    """Even slopes about their mean; those far out, where the first order does not hold, cut to a few median lengths."""
     away = even - even.mean(axis=0)
     length = np.sqrt(np.maximum(np.einsum("kf,fk->k", away, P.solve(away.T)), 1e-300))
     result: FloatArray = away * np.minimum(1.0, _FAR_OUT * np.median(length) / length)[:, None]

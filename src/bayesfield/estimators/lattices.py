@@ -7,7 +7,7 @@ import numpy as np
 
 from bayesfield.estimators.columns import Columns, listed
 from bayesfield.estimators.fields import FieldEstimator
-from bayesfield.fitting.fields import Correction
+from bayesfield.fitting.request import Correction
 from bayesfield.inference.contract import Engine
 from bayesfield.model.builders import grid, grid_edges, potts
 from bayesfield.model.field import RandomField
@@ -33,21 +33,25 @@ class LatticeField(FieldEstimator):
         kind: Literal["auto", "ising", "potts"] = "auto",
         binarize: float | None = None,
         prior: Prior | float | str = 1.0,
-        engine: Engine | str | None = "auto",
+        engine: Engine | str = "auto",
         method: str = "auto",
         correction: Correction = "auto",
-        draws: int | None = None,
+        n_draws: int | None = None,
         random_state: int | None = 0,
-        verbose: bool = False,
+        time_limit: float | None = None,
+        verbose: bool | None = None,
+        client: Any = None,
     ) -> None:
         super().__init__(
             prior=prior,
             engine=engine,
             method=method,
             correction=correction,
-            draws=draws,
+            n_draws=n_draws,
             random_state=random_state,
+            time_limit=time_limit,
             verbose=verbose,
+            client=client,
         )
         self.shape = shape
         self.tied = tied

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfield.estimators.columns import Columns, cut_states
 from bayesfield.estimators.fields import FieldEstimator
-from bayesfield.fitting.fields import Correction
+from bayesfield.fitting.request import Correction
 from bayesfield.inference.contract import Engine
 from bayesfield.model.field import RandomField
 from bayesfield.model.hidden import boltzmann, restricted_boltzmann
@@ -26,21 +26,25 @@ class _Machine(TransformerMixin, FieldEstimator):  # type: ignore[misc]
         *,
         binarize: float | Mapping[str, float] | None = None,
         prior: Prior | float | str = 1.0,
-        engine: Engine | str | None = "auto",
+        engine: Engine | str = "auto",
         method: str = "auto",
         correction: Correction = "auto",
-        draws: int | None = None,
+        n_draws: int | None = None,
         random_state: int | None = 0,
-        verbose: bool = False,
+        time_limit: float | None = None,
+        verbose: bool | None = None,
+        client: Any = None,
     ) -> None:
         super().__init__(
             prior=prior,
             engine=engine,
             method=method,
             correction=correction,
-            draws=draws,
+            n_draws=n_draws,
             random_state=random_state,
+            time_limit=time_limit,
             verbose=verbose,
+            client=client,
         )
         self.n_hidden = n_hidden
         self.binarize = binarize

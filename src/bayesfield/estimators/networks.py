@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfield.estimators.columns import Columns, cut_states, named_edges, require_order, shown, warn_of_order
 from bayesfield.estimators.fields import FieldEstimator
-from bayesfield.fitting.fields import Correction
+from bayesfield.fitting.request import Correction
 from bayesfield.inference.contract import Engine
 from bayesfield.model.builders import pairwise, potts
 from bayesfield.model.field import RandomField
@@ -68,21 +68,25 @@ class IsingNetwork(Network):
         coding: Literal["binary", "spin"] = "binary",
         binarize: float | Mapping[str, float] | None = None,
         prior: Prior | float | str = 1.0,
-        engine: Engine | str | None = "auto",
+        engine: Engine | str = "auto",
         method: str = "auto",
         correction: Correction = "auto",
-        draws: int | None = None,
+        n_draws: int | None = None,
         random_state: int | None = 0,
-        verbose: bool = False,
+        time_limit: float | None = None,
+        verbose: bool | None = None,
+        client: Any = None,
     ) -> None:
         super().__init__(
             prior=prior,
             engine=engine,
             method=method,
             correction=correction,
-            draws=draws,
+            n_draws=n_draws,
             random_state=random_state,
+            time_limit=time_limit,
             verbose=verbose,
+            client=client,
         )
         self.edges = edges
         self.coding = coding
@@ -112,21 +116,25 @@ class PottsNetwork(Network):
         *,
         interaction: Literal["auto", "equal", "table"] = "auto",
         prior: Prior | float | str = 1.0,
-        engine: Engine | str | None = "auto",
+        engine: Engine | str = "auto",
         method: str = "auto",
         correction: Correction = "auto",
-        draws: int | None = None,
+        n_draws: int | None = None,
         random_state: int | None = 0,
-        verbose: bool = False,
+        time_limit: float | None = None,
+        verbose: bool | None = None,
+        client: Any = None,
     ) -> None:
         super().__init__(
             prior=prior,
             engine=engine,
             method=method,
             correction=correction,
-            draws=draws,
+            n_draws=n_draws,
             random_state=random_state,
+            time_limit=time_limit,
             verbose=verbose,
+            client=client,
         )
         self.edges = edges
         self.interaction = interaction
@@ -157,21 +165,25 @@ class OrdinalNetwork(Network):
         blume_capel: float | None = None,
         interaction: Literal["product", "association"] = "product",
         prior: Prior | float | str | None = None,
-        engine: Engine | str | None = "auto",
+        engine: Engine | str = "auto",
         method: str = "auto",
         correction: Correction = "auto",
-        draws: int | None = None,
+        n_draws: int | None = None,
         random_state: int | None = 0,
-        verbose: bool = False,
+        time_limit: float | None = None,
+        verbose: bool | None = None,
+        client: Any = None,
     ) -> None:
         super().__init__(
             prior=prior,
             engine=engine,
             method=method,
             correction=correction,
-            draws=draws,
+            n_draws=n_draws,
             random_state=random_state,
+            time_limit=time_limit,
             verbose=verbose,
+            client=client,
         )
         self.edges = edges
         self.blume_capel = blume_capel
@@ -189,8 +201,8 @@ class OrdinalNetwork(Network):
             interaction=self.interaction,
         )
 
-    def _prior_given(self) -> Prior:
-        return threshold_prior(self.field_) if self.prior is None else super()._prior_given()
+    def _prior_given(self, values: Any) -> Prior:
+        return threshold_prior(self.field_) if self.prior is None else super()._prior_given(values)
 
 
 def threshold_prior(field: RandomField) -> Normal:

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from bayesfield.fitting.sequences import fit_graphs, fit_sequences
+from bayesfield.fitting.graphs import fit_graphs
+from bayesfield.fitting.request import Correction
+from bayesfield.fitting.sequences import fit_sequences
 from bayesfield.formats.crfsuite import inputs_of, vocabulary
 from bayesfield.inference.contract import Engine
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
@@ -33,10 +35,12 @@ class FitOptions:
 
     prior: Prior
     method: str
-    correction: str
+    correction: Correction
     max_iterations: int
-    engine: Engine | str | None
+    engine: Engine | str
     rng: int | None
+    time_limit: float | None = None
+    verbose: bool | None = None
     client: Any = None
 
 
@@ -50,21 +54,10 @@ class Shape(ABC):
         """X, and labels, as arrays."""
 
     def fit(self, data: Any, options: FitOptions) -> Posterior:
-        if options.engine is not None:
-            raise InvalidInput("inference on sequences is exact; engine= is for graphs")
-        return fit_sequences(
-            self.crf,
-            data,
-            prior=options.prior,
-            method=options.method,
-            correction=options.correction,
-            max_iterations=options.max_iterations,
-            rng=options.rng,
-            client=options.client,
-        )
+        return fit_sequences(self.crf, data, **vars(options))
 
-    def predict(self, posterior: Posterior, data: Any, engine: Engine | str | None, **how: Any) -> Prediction:
-        return predict_sequences(self.crf, posterior, data, **how)
+    def predict(self, posterior: Posterior, data: Any, engine: Engine | str, **how: Any) -> Prediction:
+        return predict_sequences(posterior, data, **how)
 
 
 class Items(Shape):
@@ -89,29 +82,18 @@ class Arrays(Shape):
 class GraphShape(Shape):
     """directed: whether an edge's table may tell its first node from its second."""
 
-    def __init__(self, labels: Sequence[Hashable], X: Sequence[Any], directed: bool) -> None:
+    def __init__(self, labels: Sequence[Hashable], X: Sequence[Any], directed: bool, latent: int) -> None:
         edges = _names("z", np.shape(X[0][2])[1]) if len(X[0]) == 3 else None
-        self.crf = CRF(labels, _names("x", X[0][0].shape[1]), edges, symmetric=not directed)
+        self.crf = CRF(labels, _names("x", X[0][0].shape[1]), edges, symmetric=not directed, latent=latent)
 
     def data(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> Graphs:
         return as_graphs(self.crf, X, y)
 
     def fit(self, data: Any, options: FitOptions) -> Posterior:
-        if options.client is not None:
-            raise InvalidInput("a client's workers keep sequences; graphs are fitted in one process: leave client out")
-        return fit_graphs(
-            self.crf,
-            data,
-            prior=options.prior,
-            engine=options.engine,
-            method=options.method,
-            max_iterations=options.max_iterations,
-            correction=options.correction,
-            rng=options.rng,
-        )
+        return fit_graphs(self.crf, data, **vars(options))
 
-    def predict(self, posterior: Posterior, data: Any, engine: Engine | str | None, **how: Any) -> Prediction:
-        return predict_graphs(self.crf, posterior, data, engine=engine, **how)
+    def predict(self, posterior: Posterior, data: Any, engine: Engine | str, **how: Any) -> Prediction:
+        return predict_graphs(posterior, data, engine=engine, **how)
 
 
 def shape_of(labels: Sequence[Hashable], X: Sequence[Any], directed: bool, latent: int = 1) -> Shape:
@@ -120,9 +102,7 @@ def shape_of(labels: Sequence[Hashable], X: Sequence[Any], directed: bool, laten
     if isinstance(first, tuple) and len(first) in (2, 3) and _is_matrix(first[0]):
         if not all(isinstance(one, tuple) and len(one) == len(first) for one in X):
             raise InvalidInput("some graphs have edge features and some have none; give all or none")
-        if latent != 1:
-            raise InvalidInput("on graphs a latent variable is a node with label None; latent= is for sequences")
-        return GraphShape(labels, X, directed)
+        return GraphShape(labels, X, directed, latent)
     return Arrays(labels, X, latent) if _is_matrix(first) else Items(labels, X, latent)
 
 

@@ -42,8 +42,8 @@ _MANY = 4000  # draws: with 500 most of the distance is their own noise
 AGAINST: dict[str, Predictor] = {
     "NUTS": ("", {}),
     "MAP": ("Laplace", {"method": "map"}),
-    "marginal, Laplace": ("Laplace", {"method": "marginal", "draws": _MANY}),
-    "marginal": ("corrected", {"method": "marginal", "draws": _MANY}),
+    "marginal, Laplace": ("Laplace", {"predictor": "marginal", "n_draws": _MANY}),
+    "marginal": ("corrected", {"predictor": "marginal", "n_draws": _MANY}),
 }
 Posteriors = dict[str, Callable[[], Any]]
 
@@ -110,12 +110,12 @@ class LetterPrediction(Experiment):
         about = {"task": task.kind, "words": len(train), "variance": variance}
         posteriors = _posteriors(words.crf, train, variance)
         if task.kind == "fold":
-            found = predict_sequences(words.crf, posteriors["MAP"](), test, "map")
+            found = predict_sequences(posteriors["MAP"](), test, "map")
             self._keep(store, task, "MAP", about, found, test, {"seconds": round(time.process_time() - begun, 2)})
         elif task.kind == "predictors":
             for name, predictor in PREDICTORS.items():
                 if not store.has(cell(task, name)):
-                    found, seconds = predicted(words.crf, posteriors, predictor, test)
+                    found, seconds = predicted(posteriors, predictor, test)
                     self._keep(store, task, name, about, found, test, seconds)
         else:
             self._against(store, task, scale, words.crf, (train, test), posteriors, about, seed)
@@ -137,10 +137,10 @@ class LetterPrediction(Experiment):
             crf,
             train,
             prior=Normal(variance=about["variance"]),
-            draws=scale.draws,
+            n_draws=scale.draws,
             chains=2,
             warmup=500,
-            seed=seed,
+            rng=seed,
         )
         truth = average_over(crf, draws.flat, test)
         halves = [average_over(crf, own, test).probabilities for own in draws.values]
@@ -149,7 +149,7 @@ class LetterPrediction(Experiment):
         self._keep(store, task, "NUTS", {**about, "distance": total_variation(*halves)}, truth, test, seconds)
         for name, predictor in AGAINST.items():
             if name != "NUTS" and not store.has(cell(task, name)):
-                found, seconds = predicted(crf, posteriors, predictor, test)
+                found, seconds = predicted(posteriors, predictor, test)
                 far = total_variation(found.probabilities, truth.probabilities)
                 self._keep(store, task, name, {**about, "distance": far}, found, test, seconds)
 

@@ -15,7 +15,7 @@ from bayesfield.inference.messages.kikuchi import Kikuchi
 from bayesfield.inference.queries import infer, sample
 from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.inference.trees.junction_tree import Exact
-from bayesfield.learning.phases.hidden import mrf_objective
+from bayesfield.learning.phases.cases import field_objective
 from bayesfield.model.builders import grid, pairwise
 from bayesfield.model.field import RandomField
 from bayesfield.model.prior import Normal
@@ -67,7 +67,7 @@ def _count(rate: float) -> str:
 def _gradient(repeat: int) -> Speed:
     field, parameters = _drawn(grid(5, 5))
     X = sample(field, parameters, 500, 0)
-    objective = mrf_objective(field, X, Normal(variance=1.0), Exact())
+    objective = field_objective(field, X, Normal(variance=1.0), Exact())
     seconds = _best(lambda: objective.at(parameters), repeat, times=200)
     return Speed("exact gradient, 5×5 lattice", seconds, 1.0 / seconds, "gradients")
 

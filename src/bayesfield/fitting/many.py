@@ -1,6 +1,5 @@
 """Fits of one field to many data sets: groups, bootstrap samples, replicates of a simulation."""
 
-import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from bayesfield.model.prior import Prior
 from bayesfield.posterior.posterior import Posterior
 from bayesfield.types import BayesfieldError, BoolArray, FitWarning, FloatArray, InvalidInput
 
-_WORTH_PROCESSES = 8.0  # seconds of work: starting processes takes two or three
+_WORTH_PROCESSES = 8.0  # seconds of counted work: starting processes takes two or three
 _TURNS = 8  # pieces of work for each process, so that none waits long for another
 
 Watch = Callable[[int, int], None]  # fits finished, fits in all
@@ -91,6 +90,7 @@ class _One:
     log_likelihood: float
     failure: str = ""
     mode: FloatArray | None = None
+    work: float = 0.0
     posterior: Posterior | None = None
 
 
@@ -98,7 +98,7 @@ def fit_many(
     field: RandomField,
     data: Iterable[Any],
     prior: Prior | None = None,
-    engine: Engine | str | None = None,
+    engine: Engine | str = "auto",
     *,
     jobs: int | None = None,
     client: Any = None,
@@ -121,9 +121,7 @@ def fit_many(
         raise InvalidInput("there are no data sets to fit")
     for name in ("watch", "client"):
         options.pop(name, None)
-    begun = time.perf_counter()
     first = _fit(field, prior, engine, options, keep, sets[0])
-    seconds = time.perf_counter() - begun
     if not field.hidden and first.mode is not None:
         options = {"start": first.mode, **options}
     call = partial(_piece, partial(_fit, field, prior, engine, options, keep))
@@ -133,7 +131,7 @@ def fit_many(
         cluster = parallel.Cluster(client)
         hands, each = cluster.threads, cluster.map
     else:
-        hands = jobs or (parallel.cores() if seconds * (len(sets) - 1) > _WORTH_PROCESSES else 1)
+        hands = jobs or (parallel.cores() if first.work * (len(sets) - 1) > _WORTH_PROCESSES else 1)
         each = partial(parallel.process_map, jobs=hands)
     rest = _pieces(sets, hands)
     sizes = np.cumsum([1, *(len(numbers) for _, numbers in rest)])
@@ -158,7 +156,7 @@ def _piece(call: Callable[[Any], _One], piece: tuple[Sequence[Any], range]) -> l
 
 
 def _fit(
-    field: RandomField, prior: Prior | None, engine: Engine | str | None, options: dict[str, Any], keep: bool, X: Any
+    field: RandomField, prior: Prior | None, engine: Engine | str, options: dict[str, Any], keep: bool, X: Any
 ) -> _One:
     hole = np.full(field.n_parameters, np.nan)
     try:
@@ -168,7 +166,8 @@ def _fit(
             record = found.record
             good = record.status.converged and record.inference.converged
             kept = found.without_data() if keep else None
-            return _One(found.mean, found.sd, good, record.log_likelihood, "", found.mode, kept)
+            work = 0.0 if record.plan is None else record.plan.total
+            return _One(found.mean, found.sd, good, record.log_likelihood, "", found.mode, work, kept)
     except BayesfieldError as error:
         return _One(hole, hole, False, float("nan"), str(error))
 

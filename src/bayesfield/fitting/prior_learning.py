@@ -11,13 +11,15 @@ the weakest first, and the rest is what remains of the Gaussian given that it is
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import linalg
 
-from bayesfield.fitting.optimum import Ended
+from bayesfield.fitting.found import Found
+from bayesfield.learning.prior import GaussianPrior
 from bayesfield.model.prior import GONE, Parametrised, Prior, Shared
 from bayesfield.posterior.prior_record import PriorRecord
 from bayesfield.types import BoolArray, FloatArray, InvalidInput
@@ -28,21 +30,19 @@ _SETTLED = 0.01  # change of a log variance
 _STILL = 1e-4  # move of a mode, root mean square in posterior sd
 _FLAT = 1e-9  # nats
 _GRID = np.exp(np.linspace(np.log(1e-6), np.log(1e8), 421))  # α
-_LEAST_BEND = 1e-3  # of a heavy tail's curvature at its centre: in the tails it is negative
+_LEAST_CURVATURE = 1e-3  # of a heavy tail's curvature at its centre: in the tails it is negative
 
 
-F = TypeVar("F", bound=Ended)
-Solve = Callable[[FloatArray, FloatArray, FloatArray], F]  # of Λ⁻¹, μ and where to begin
+Solve = Callable[[GaussianPrior, FloatArray], Found]  # under a prior, from where to begin
 
 
-def adapted(prior: Prior, field: Parametrised, first: F, solve: Solve[F]) -> tuple[F, PriorRecord]:
+def adapted(prior: Prior, model: Parametrised, first: Found, solve: Solve) -> tuple[Found, PriorRecord]:
     """The mode under the prior that the data choose. first: the mode under the prior it begins with."""
-    tails = prior.tails(field)
-    if tails is not None:
-        return _heavy(tails, first, solve)
-    if first.objective.precision.ndim == 2:
+    if first.objective.prior.tails is not None:
+        return _heavy(first, solve)
+    if not first.objective.prior.independent:
         raise InvalidInput("variances are learned of independent parameters; the prior has a covariance matrix")
-    return _Variances(prior.learned(field), prior.threshold).run(first, solve)
+    return _Variances(prior.learned(model), prior.threshold).run(first, solve)
 
 
 class _Update(NamedTuple):
@@ -59,16 +59,16 @@ class _Variances:
         self.gain = np.zeros(len(groups))
         self.gone_in = np.zeros(len(groups), dtype=np.int64)  # the round; 0 while it is there
 
-    def run(self, found: F, solve: Solve[F]) -> tuple[F, PriorRecord]:
+    def run(self, found: Found, solve: Solve) -> tuple[Found, PriorRecord]:
         settled, rounds = False, 0
         while rounds < _ROUNDS and not settled:
             rounds += 1
             settled = self._step(found, rounds)
             if not settled:
-                objective = found.objective
-                precision = self._precisions(objective.precision)
-                start = np.where(precision >= GONE, objective.location, found.optimum.parameters)
-                found = solve(precision, objective.location, start)
+                prior = found.objective.prior
+                precision = self._precisions(prior.precision)
+                start = np.where(precision >= GONE, prior.location, found.optimum.parameters)
+                found = solve(replace(prior, precision=precision), start)
         table = pd.DataFrame(
             {
                 "variance": np.where(self.gone_in > 0, 0.0, 1.0 / self.alpha),
@@ -81,11 +81,11 @@ class _Variances:
         kind = "maximum evidence" if self.threshold is None else "ARD"
         return found, PriorRecord(kind, table, rounds, settled)
 
-    def _step(self, found: Ended, round_: int) -> bool:
+    def _step(self, found: Found, round_: int) -> bool:
         """New precisions from the posterior; whether they are the old ones."""
-        objective = found.objective
-        old = np.array([objective.precision[g.parameters[0]] for g in self.groups])
-        away = found.optimum.parameters - objective.location
+        prior = found.objective.prior
+        old = np.array([prior.precision[g.parameters[0]] for g in self.groups])
+        away = found.optimum.parameters - prior.location
         self.alpha = np.where(np.isnan(self.alpha), old, self.alpha)
         dense = found.precision.form == "dense"
         if not dense and self.threshold is not None:
@@ -100,10 +100,10 @@ class _Variances:
         self.gain = np.where(there | (self.gone_in == round_), [u.gain for u in updates], self.gain)
         return bool(change.max(initial=0.0) < _SETTLED and not (self.gone_in == round_).any())
 
-    def _by_groups(self, away: FloatArray, found: Ended, round_: int) -> list[_Update]:
+    def _by_groups(self, away: FloatArray, found: Found, round_: int) -> list[_Update]:
         """Each group's best precision given the others, after the weak ones have gone."""
         mean, covariance = away.copy(), found.precision.solve(np.eye(len(away)))
-        precision = found.objective.precision
+        precision = found.objective.prior.precision
         updates = [_Update(float(a), float(g)) for a, g in zip(self.alpha, self.gain, strict=True)]
         left = set(np.flatnonzero(self.gone_in == 0).tolist())
         while left:
@@ -120,9 +120,9 @@ class _Variances:
             mean, covariance = _without(mean, covariance, self.groups[weakest].parameters)
         return updates
 
-    def _by_widths(self, away: FloatArray, found: Ended) -> list[_Update]:
+    def _by_widths(self, away: FloatArray, found: Found) -> list[_Update]:
         """MacKay's update, α ← (n − α Σ_k Σ_kk) / Σ_k m_k², where only widths are known."""
-        variance, precision = found.precision.sd**2, found.objective.precision
+        variance, precision = found.precision.sd**2, found.objective.prior.precision
         updates = []
         for own in (g.parameters for g in self.groups):
             known = len(own) - float(precision[own] @ variance[own])
@@ -165,25 +165,25 @@ def _without(mean: FloatArray, covariance: FloatArray, gone: np.ndarray) -> tupl
     return new_mean, np.where(np.outer(keep, keep), covariance - change, covariance)
 
 
-def _heavy(tails: FloatArray, found: F, solve: Solve[F]) -> tuple[F, PriorRecord]:
+def _heavy(found: Found, solve: Solve) -> tuple[Found, PriorRecord]:
     """Expansions of log Cauchy about the mode, to second order, until the mode stands still.
 
     −log p = log(s² + λ²) + const has slope 2λ/(s² + λ²) and curvature 2(s² − λ²)/(s² + λ²)²; beyond λ = s, where that
     is negative, the smallest curvature that is allowed, with the same slope.
     """
-    objective = found.objective
-    base_precision, base_location = objective.precision, objective.location
-    heavy = np.isfinite(tails)
-    s = np.where(heavy, tails, 1.0)
+    base = found.objective.prior
+    assert base.tails is not None
+    heavy = np.isfinite(base.tails)
+    s = np.where(heavy, base.tails, 1.0)
     settled, rounds = False, 0
     while rounds < _ROUNDS and not settled:
         rounds += 1
         mode = found.optimum.parameters
         wide = s**2 + mode**2
-        bend = np.maximum(2.0 * (s**2 - mode**2) / wide**2, _LEAST_BEND * 2.0 / s**2)
-        precision = np.where(heavy, bend, base_precision)
-        location = np.where(heavy, mode - (2.0 * mode / wide) / bend, base_location)
-        found = solve(precision, location, mode)
+        curvature = np.maximum(2.0 * (s**2 - mode**2) / wide**2, _LEAST_CURVATURE * 2.0 / s**2)
+        precision = np.where(heavy, curvature, base.precision)
+        location = np.where(heavy, mode - (2.0 * mode / wide) / curvature, base.location)
+        found = solve(GaussianPrior(location, precision, base.tails), mode)
         moved = found.optimum.parameters - mode
         length = float(np.sqrt(np.mean((moved / found.precision.sd) ** 2))) if len(moved) else 0.0
         settled = length < max(_STILL, 2.0 * found.optimum.status.residual)  # noisy modes never stand quite still

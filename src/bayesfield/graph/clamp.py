@@ -48,21 +48,32 @@ class Clamped:
     often: IntArray
 
 
-def clamp(field: CompiledField, codes: IntArray) -> Clamped:
-    """codes: (N, n) positions in the states, −1 where hidden."""
+def clamp(field: CompiledField, codes: IntArray, weights: FloatArray | None = None) -> Clamped:
+    """codes: (N, n) positions in the states, −1 where hidden. weights: (N,) what each case counts for, by default 1.
+
+    With weights there is a phase for every weight that cases alike add up to.
+    """
     found = np.unique(codes, axis=0, return_index=True, return_inverse=True, return_counts=True)
     distinct, where, inverse, often = found
     counts = np.zeros(field.graph.n_entries)
     phases = []
     holes, back = np.any(distinct < 0, axis=1), inverse.reshape(-1)
-    for bit in range(int(often.max(initial=0)).bit_length()):
-        some = np.flatnonzero(often >> bit & 1)
+    total = None if weights is None else np.bincount(back, weights, minlength=len(distinct)).astype(np.float64)
+    for weight, some in _groups(often, total):
         union = _Union(field.graph.arrays, distinct[some])
-        counts += 2.0**bit * union.counts
+        counts += weight * union.counts
         if np.any(holes[some]):
             cells = np.stack([where[some[union.cells[:, 0]]], union.cells[:, 1]], axis=1)
-            phases.append(Phase(*union.compiled(field.design), 2.0**bit, cells))
+            phases.append(Phase(*union.compiled(field.design), weight, cells))
     return Clamped(counts, tuple(phases), where[back], often[back])
+
+
+def _groups(often: IntArray, total: FloatArray | None) -> list[tuple[float, IntArray]]:
+    """Cases that count alike: by the bits of how often they occur, or by their weights."""
+    if total is not None:
+        return [(float(w), np.flatnonzero(total == w)) for w in np.unique(total) if w > 0]
+    bits = range(int(often.max(initial=0)).bit_length())
+    return [(2.0**bit, np.flatnonzero(often >> bit & 1)) for bit in bits]
 
 
 class _Tables(NamedTuple):

@@ -40,6 +40,15 @@ class Design:
         kernel.sparse_product(A.indptr, A.indices, A.data, parameters, result)
         return result
 
+    def potentials_many(self, parameters: FloatArray) -> FloatArray:
+        """θ at each of the parameters (S, F), (S, T)."""
+        result: FloatArray = (self.matrix @ parameters.T).T
+        return np.ascontiguousarray(result + self.offset)
+
+    def expectations_many(self, tables: FloatArray) -> FloatArray:
+        """E[f] from each of the beliefs (S, T), (S, F)."""
+        return np.ascontiguousarray((self.transpose @ tables.T).T)
+
     def expectations(self, tables: FloatArray) -> FloatArray:
         result = np.zeros(self.transpose.shape[0])
         A = self.transpose

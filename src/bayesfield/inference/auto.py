@@ -7,6 +7,7 @@ import numpy as np
 
 from bayesfield.graph.compiled import Design
 from bayesfield.graph.structure import Graph
+from bayesfield.inference.contract import Price, Traits
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.inference.messages.kikuchi import Kikuchi
 from bayesfield.inference.trees.junction_tree import Exact
@@ -31,6 +32,13 @@ class Auto(Options):
     exact: Exact = field(default_factory=Exact)
     loops: Kikuchi = field(default_factory=Kikuchi)
     otherwise: Bethe = field(default_factory=Bethe)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(chooses=True)
+
+    def price(self, graph: Graph, size: int) -> Price:
+        return self.choose(graph)[0].price(graph, size)
 
     def choose(self, graph: Graph) -> tuple[Exact | Kikuchi | Bethe, str]:
         """The engine for this graph, and the reason."""

@@ -22,9 +22,7 @@ _ENGINES: dict[str, Any] = {
 
 
 def as_engine(engine: Any) -> Engine:
-    """An engine from itself or from its name; bf.Auto() from None. Refuses everything else."""
-    if engine is None:
-        return Auto()
+    """An engine from itself or from its name. Refuses everything else."""
     if isinstance(engine, str) and engine.lower() in _ENGINES:
         made: Engine = _ENGINES[engine.lower()]()
         return made

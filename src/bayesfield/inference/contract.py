@@ -1,6 +1,6 @@
 """What every engine can do. Options are objects: ``engine=bf.Bethe(damping=0.3)``."""
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from bayesfield.graph.compiled import Design
 from bayesfield.graph.structure import Graph
@@ -8,18 +8,49 @@ from bayesfield.response.base import Response
 from bayesfield.types import Cost, FloatArray, IntArray, Marginals, Status
 
 
+class Traits(NamedTuple):
+    """What an engine is, so that nobody asks for its type.
+
+    exact: its means and covariances are those of the model. has_log_z: it gives log Z. linear_response: its covariances
+    come from one sparse system, so that the precision has a sparse form. as_published: the paper has posteriors by it
+    without a correction, and so does ``correction="auto"`` where a user asks for it. chooses: it stands for another
+    engine, ``choose(graph)``. batched: it has ``infer_many``.
+    """
+
+    exact: bool = False
+    has_log_z: bool = True
+    linear_response: bool = False
+    as_published: bool = False
+    chooses: bool = False
+    batched: bool = False
+
+
+class Price(NamedTuple):
+    """Counted work of one inference and of one covariance of all features, in seconds on one core of our machine."""
+
+    inference: float
+    covariance: float
+
+
 @runtime_checkable
 class Engine(Protocol):
     """Tables θ in; log Z, beliefs, status and, on request, covariances out."""
+
+    @property
+    def traits(self) -> Traits: ...
 
     def preview(self, graph: Graph) -> Cost:
         """What ``infer`` would cost, found without allocating it."""
         ...
 
+    def price(self, graph: Graph, size: int) -> Price:
+        """What ``infer`` and the covariance of ``size`` features take, by counts alone."""
+        ...
+
     def infer(self, graph: Graph, theta: FloatArray, start: Any = None) -> Marginals:
         """log Z and beliefs of all tables.
 
-        start: the state of an earlier answer on this graph, to go on from; engines that need none take no notice.
+        start: the state of an earlier answer on this graph, to continue from; engines that need none ignore it.
         """
         ...
 

@@ -8,6 +8,7 @@ import numpy as np
 from bayesfield import memory
 from bayesfield.graph.compiled import Design
 from bayesfield.graph.structure import Graph, table_entries
+from bayesfield.inference.contract import Price, Traits
 from bayesfield.response.base import Response, TableResponse
 from bayesfield.types import Cost, FloatArray, IntArray, Marginals, Options, Outcome, Status
 
@@ -15,6 +16,14 @@ from bayesfield.types import Cost, FloatArray, IntArray, Marginals, Options, Out
 @dataclass(frozen=True, repr=False)
 class Enumeration(Options):
     """Exact inference by summing over all joint states; for checking the other engines on small fields."""
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(exact=True)
+
+    def price(self, graph: Graph, size: int) -> Price:
+        entries = float(self.preview(graph).entries) * (len(graph.arrays.cardinality) + len(graph.arrays.table_ptr))
+        return Price(1e-4 + 2e-8 * entries, 1e-4 + 2e-8 * entries * size)
 
     def preview(self, graph: Graph) -> Cost:
         states = float(np.prod(graph.arrays.cardinality.astype(float)))

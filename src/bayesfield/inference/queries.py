@@ -91,7 +91,7 @@ class Beliefs:
 
 
 def infer(
-    field: RandomField, parameters: Any = (), engine: Engine | str | None = None, evidence: Evidence | None = None
+    field: RandomField, parameters: Any = (), engine: Engine | str = "auto", evidence: Evidence | None = None
 ) -> Beliefs:
     """log Z, expectations and marginals of a field at given parameters.
 
@@ -112,12 +112,12 @@ def infer(
     return Beliefs(field, marginals)
 
 
-def inference_cost(field: RandomField, engine: Engine | str | None = None) -> Cost:
+def inference_cost(field: RandomField, engine: Engine | str = "auto") -> Cost:
     """What inference with an engine would take, found before anything is allocated."""
     return as_engine(engine).preview(compiled(field).graph)
 
 
-def covariance(field: RandomField, parameters: Any = (), engine: Engine | str | None = None) -> FloatArray:
+def covariance(field: RandomField, parameters: Any = (), engine: Engine | str = "auto") -> FloatArray:
     """Covariance of the features under p(x|λ), (F, F): exact, or by linear response, as the engine goes."""
     chosen = as_engine(engine)
     known = compiled(field)
@@ -133,11 +133,11 @@ def sample(
     parameters: Any,
     n: int,
     rng: np.random.Generator | int | None = None,
-    engine: Exact | Sampled | None = None,
+    engine: Engine | str = "auto",
 ) -> Any:
     """n independent joint states from p(x|λ): (n, variables), states' own values.
 
-    engine: bf.Exact() draws exactly through the junction tree (default); bf.Sampled(burn_in=…) takes the ends of n
+    engine: "auto" and bf.Exact() draw exactly through the junction tree; bf.Sampled(burn_in=…) takes the ends of n
     Gibbs chains of burn_in + sweeps sweeps each, for fields too dense for that.
     """
     if not isinstance(n, int | np.integer) or n < 0:
@@ -145,17 +145,19 @@ def sample(
     known = compiled(field)
     theta = known.design.potentials(as_parameters(field, parameters))
     generator = np.random.default_rng(rng)
-    if isinstance(engine, Sampled):
+    chosen: Any = as_engine(engine)
+    if isinstance(chosen, Sampled):
         seed = int(generator.integers(2**31))
-        length = engine.burn_in + engine.sweeps
+        length = chosen.burn_in + chosen.sweeps
         return field.decode(gibbs_draws(known.graph, theta, n, length, seed))
-    if engine is not None and not isinstance(engine, Exact):
+    chosen = Exact() if chosen.traits.chooses else chosen
+    if not chosen.traits.exact:
         raise InvalidInput(f"sample draws with bf.Exact() or bf.Sampled(); got {engine!r}")
-    return field.decode((engine or Exact()).sample(known.graph, theta, n, generator))
+    return field.decode(chosen.sample(known.graph, theta, n, generator))
 
 
 def most_probable(
-    field: RandomField, parameters: Any = (), engine: Engine | str | None = None, evidence: Evidence | None = None
+    field: RandomField, parameters: Any = (), engine: Engine | str = "auto", evidence: Evidence | None = None
 ) -> tuple[Any, Status]:
     """The most probable joint state, in the states' own values, and how it was found (max-product with bf.Bethe())."""
     codes, status = most_probable_codes(field, parameters, engine, evidence)
@@ -163,7 +165,7 @@ def most_probable(
 
 
 def most_probable_codes(
-    field: RandomField, parameters: Any = (), engine: Engine | str | None = None, evidence: Evidence | None = None
+    field: RandomField, parameters: Any = (), engine: Engine | str = "auto", evidence: Evidence | None = None
 ) -> tuple[IntArray, Status]:
     """``most_probable`` as positions in the states."""
     chosen = as_engine(engine)

@@ -39,7 +39,11 @@ def _sources() -> tuple[tuple[str, float, int], ...]:
     """Names, times and sizes of the files that kernels are made of."""
     here = Path(__file__).parent
     files = [*sorted(here.rglob("*.py")), here.parent / "types.py"]
-    return tuple((str(path.relative_to(here.parent)), path.stat().st_mtime, path.stat().st_size) for path in files if path.exists())
+    return tuple(
+        (str(path.relative_to(here.parent)), path.stat().st_mtime, path.stat().st_size)
+        for path in files
+        if path.exists()
+    )
 
 
 @contextmanager

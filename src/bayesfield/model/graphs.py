@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from bayesfield.model.conditional import CRF, input_matrix, label_codes
-from bayesfield.types import FloatArray, IntArray, InvalidInput
+from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,7 +17,8 @@ class Graphs:
 
     ptr: (S+1,) where the nodes of each begin. inputs: x, (P, D) sparse. edges: (m, 2) nodes, numbered through all
     graphs; a table's first axis is the first node's. edge_inputs: z, (m, E). labels: (P,) numbers,
-    −1 where one is not known, or None.
+    −1 where one is not known, or None. allowed: (P, K) the states that what is known allows, where that is not one at
+    every node.
     """
 
     ptr: IntArray
@@ -25,6 +26,7 @@ class Graphs:
     edges: IntArray
     edge_inputs: FloatArray
     labels: IntArray | None = None
+    allowed: BoolArray | None = None
 
     def __len__(self) -> int:
         return len(self.ptr) - 1
@@ -32,6 +34,35 @@ class Graphs:
     @property
     def nodes(self) -> int:
         return int(self.ptr[-1])
+
+    def run(self, first: int, last: int) -> "Graphs":
+        """The graphs first … last − 1."""
+        begin, end = int(self.ptr[first]), int(self.ptr[last])
+        own = (self.edges[:, 0] >= begin) & (self.edges[:, 0] < end)
+        return Graphs(
+            self.ptr[first : last + 1] - begin,
+            self.inputs[begin:end],
+            self.edges[own] - begin,
+            self.edge_inputs[own],
+            None if self.labels is None else self.labels[begin:end],
+            None if self.allowed is None else self.allowed[begin:end],
+        )
+
+    def chosen(self, which: BoolArray) -> "Graphs":
+        """The graphs that are marked."""
+        lengths = np.diff(self.ptr)
+        node = np.repeat(which, lengths)
+        number = np.cumsum(node) - 1
+        own = node[self.edges[:, 0]] if len(self.edges) else np.zeros(0, dtype=np.bool_)
+        rows = np.flatnonzero(node)
+        return Graphs(
+            np.concatenate([[0], np.cumsum(lengths[which])]).astype(np.int64),
+            self.inputs[rows],
+            number[self.edges[own]],
+            self.edge_inputs[own],
+            None if self.labels is None else self.labels[rows],
+            None if self.allowed is None else self.allowed[rows],
+        )
 
 
 def as_graphs(crf: CRF, X: Sequence[Any], y: Sequence[Any] | None = None) -> Graphs:
@@ -49,18 +80,8 @@ def as_graphs(crf: CRF, X: Sequence[Any], y: Sequence[Any] | None = None) -> Gra
         sparse.csr_array(sparse.vstack([no_inputs, *(x for x, *_ in parts)], format="csr")),
         np.concatenate([np.empty((0, 2), dtype=np.int64), *edges]),
         np.concatenate([np.empty((0, len(crf.edge_inputs))), *(z for *_, z in parts)]),
-        None if y is None else known_labels(crf, y, lengths),
+        *((None, None) if y is None else label_codes(crf, y, lengths)),
     )
-
-
-def known_labels(crf: CRF, y: Sequence[Any], lengths: IntArray) -> IntArray:
-    """Numbers of the labels, −1 where one is not known."""
-    if len(crf.visible) < len(crf.labels):
-        raise InvalidInput("on graphs a latent variable is a node of its own, with label None; take CRF(latent=1)")
-    codes, allowed = label_codes(crf, y, lengths)
-    if allowed is not None and not allowed[codes < 0].all():
-        raise InvalidInput("sets of labels are for sequences; on graphs a label is known, or None")
-    return codes
 
 
 def _instance(crf: CRF, instance: Any, k: int) -> tuple[Any, IntArray, FloatArray]:

@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from bayesfield.analysis.predictive_check import PredictiveCheck
 from bayesfield.analysis.statistics import SUM_SCORE
 from bayesfield.plots.style import NEGATIVE, POSITIVE, axes_of, headline, panels, short
-from bayesfield.posterior.posterior import FitRecord
+from bayesfield.posterior.record import FitRecord
 from bayesfield.types import InvalidInput, Status
 
 _NAMED = 3  # points of a panel that are named

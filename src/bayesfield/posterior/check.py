@@ -4,14 +4,15 @@
 deviations, with E_true and P sampled. At an engine's own optimum g = N (E_true[f] − E_engine[f]): its bias.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from scipy import linalg
 
 from bayesfield.inference.sampling.sampled import Sampled
-from bayesfield.learning.objective import FieldObjective
+from bayesfield.learning.objective import Objective
+from bayesfield.learning.phases.graph import GraphPhase
 from bayesfield.learning.search.sampled_newton import factored
 from bayesfield.types import FloatArray
 
@@ -68,16 +69,14 @@ class Check:
         )
 
 
-def check_fit(objective: FieldObjective, names: list[str], mode: FloatArray, sd: FloatArray, engine: Sampled) -> Check:
-    """Compare a fit with ``engine`` at its mode. The objective's own engine is not asked."""
-    known, judge = objective.field, replace(objective, engine=engine)
-    theta = known.design.potentials(mode)
-    sampled = engine.infer(known.graph, theta)
-    statistic = judge.statistic_at(mode)
-    means = [known.design.expectations(tables) for tables in sampled.state.batch_means]
-    gradients = np.array([judge.gradient(mode, mean, statistic) for mean in means])
-    free = engine.response(known.graph, known.design, theta, sampled).covariance()
-    _, factor = factored(judge, free, judge.data_covariance(mode))
+def check_fit(objective: Objective, names: list[str], mode: FloatArray, sd: FloatArray, engine: Sampled) -> Check:
+    """Compare a fit with ``engine`` at its mode. The objective's own engine is not asked for the free phase."""
+    judge: GraphPhase = objective.free.with_engine(engine)
+    answer = judge.at(mode)
+    means = judge.weight * judge.design.expectations_many(answer.state.batch_means)
+    gradients = means - objective.observed_mean(mode) + objective.prior.pull(mode)
+    free = judge.response(answer).covariance()
+    _, factor = factored(objective, free, objective.observed_covariance(mode))
     sampled_sd = np.sqrt(np.diag(linalg.cho_solve(factor, np.eye(len(mode)))))
     gaps = linalg.cho_solve(factor, gradients.T).T / sampled_sd
     error = gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))

@@ -12,6 +12,8 @@ import numpy as np
 import pandas as pd
 from scipy import linalg, special
 
+from bayesfield.correction.correct import FAR
+from bayesfield.learning.prior import GaussianPrior
 from bayesfield.model.field import RandomField
 from bayesfield.model.prior import GONE, Parametrised
 from bayesfield.types import FitWarning, FloatArray, IntArray, InvalidInput
@@ -25,14 +27,6 @@ class Edge(NamedTuple):
     first: int
     second: int
     parameters: IntArray
-
-
-class PriorInForce(NamedTuple):
-    """Of all parameters: Λ⁻¹ as a diagonal (F,) or a matrix, the mean (F,), and the scales of Cauchy tails, if any."""
-
-    precision: FloatArray
-    location: FloatArray
-    tails: FloatArray | None
 
 
 class Signs(NamedTuple):
@@ -58,11 +52,11 @@ def edges_of(field: Parametrised) -> list[Edge]:
     return [Edge(i, j, np.array(sorted(own), dtype=np.int64)) for (i, j), own in sorted(kept.items())]
 
 
-def log_prior_at_zero(prior: PriorInForce | None, edges: Sequence[Edge] = ()) -> FloatArray:
+def log_prior_at_zero(prior: GaussianPrior | None, edges: Sequence[Edge] = ()) -> FloatArray:
     """(F,) log density at zero of every parameter's own prior. Refuses edges that share parameters or were dropped."""
     if prior is None:
         raise InvalidInput("this posterior came without its data and prior: there is nothing to compare with")
-    if prior.precision.ndim == 2:
+    if not prior.independent:
         raise InvalidInput("edges are judged one by one under a prior of independent parameters; this has a covariance")
     own = np.concatenate([e.parameters for e in edges]) if edges else np.empty(0, dtype=np.int64)
     if len(np.unique(own)) < len(own):
@@ -82,7 +76,7 @@ def log_prior_at_zero(prior: PriorInForce | None, edges: Sequence[Edge] = ()) ->
 def warn_of_tails(record: Any, depth: int) -> None:
     """Bayes factors take the posterior for a Gaussian; where the record says that it is far from one, so does this."""
     reason = record.correction.reason
-    if not record.status.converged or reason.startswith("far from a Gaussian"):
+    if not record.status.converged or reason.startswith(FAR):
         why = reason if record.status.converged else str(record.status)
         warnings.warn(
             f"these Bayes factors are rough: {why}. Compare fits with and without an edge: bf.compare",

@@ -8,16 +8,14 @@ but its Monte-Carlo error, and corrects what skewness and kurtosis do to the vol
 it needs, so it is kept only where the weights are even enough.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
 
-from bayesfield.fitting.plan import seconds
-from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.inference.sampling.thermodynamic import log_partition
-from bayesfield.learning.objective import FieldObjective, Objective, Point
-from bayesfield.learning.precision.forms import Precision
+from bayesfield.learning.objective import Objective
+from bayesfield.learning.precision.base import Precision
 from bayesfield.types import FloatArray, InvalidInput
 
 _GOAL = 0.03  # nats: error at which no more draws are made
@@ -48,7 +46,7 @@ class LogEvidence:
         return self.value
 
     def __str__(self) -> str:
-        error = f" ± {self.error:.2f}" if self.error else ""  # Laplace's own error is not known
+        error = f" ± {self.error:.2f}" if self.error else ""  # not estimated for Laplace
         known = f"log evidence {self.value:.2f}{error} nats, by {self.method}"
         if self.method == "importance":
             return f"{known} (worth {self.effective:.0f} pairs of draws; Laplace {self.laplace:.2f})"
@@ -66,24 +64,24 @@ class Peak:
     corrected: Precision
 
 
-def log_evidence(peak: Peak, draws: int | None = None, rng: np.random.Generator | int | None = 0) -> LogEvidence:
-    """draws: pairs for importance sampling; by default as many as make the error small. 0 is plain Laplace."""
-    if draws is not None and not (isinstance(draws, int | np.integer) and (draws == 0 or draws >= _EVEN)):
-        raise InvalidInput(f"draws is 0, for plain Laplace, or a whole number of {_EVEN:.0f} or more; got {draws!r}")
+def log_evidence(peak: Peak, n_draws: int | None = None, rng: np.random.Generator | int | None = 0) -> LogEvidence:
+    """n_draws: pairs for importance sampling; by default as many as make the error small. 0 is plain Laplace."""
+    if n_draws is not None and not (isinstance(n_draws, int | np.integer) and (n_draws == 0 or n_draws >= _EVEN)):
+        raise InvalidInput(f"n_draws is 0, for plain Laplace, or {_EVEN:.0f} or more pairs; got {n_draws!r}")
     laplace, error = _laplace(peak)
-    if isinstance(peak.objective, FieldObjective) and isinstance(peak.objective.engine, Sampled):
+    if not peak.objective.has_log_z:
         return LogEvidence(laplace, error, laplace, "laplace", reason="sampling has no log Z at draws")
     if peak.corrected.form != "dense":
         return LogEvidence(laplace, error, laplace, "laplace", reason=f"the precision is {peak.corrected.form}")
-    if draws == 0 or not len(peak.mode):
+    if n_draws == 0 or not len(peak.mode):
         return LogEvidence(laplace, error, laplace, "laplace")
     generator = np.random.default_rng(rng)
-    weights, wanted = np.empty(0), draws or _FIRST
+    weights, wanted = np.empty(0), n_draws or _FIRST
     while True:
         more = _log_weights(peak, wanted - len(weights), generator)
         weights = np.concatenate([weights, more])
         value, error, effective = _averaged(weights)
-        if draws is not None or error < _GOAL or 2 * len(weights) > _most_pairs(peak.objective):
+        if n_draws is not None or error < _GOAL or 2 * len(weights) > _most_pairs(peak.objective):
             break
         wanted = 2 * len(weights)
     failed = float(np.mean(weights == -np.inf))
@@ -99,10 +97,7 @@ def log_evidence(peak: Peak, draws: int | None = None, rng: np.random.Generator 
 
 def _most_pairs(objective: Objective) -> int:
     """As many as take some ten seconds, but no fewer than the first."""
-    if not isinstance(objective, FieldObjective):
-        return _MOST
-    once, _ = seconds(objective.engine, objective)
-    return max(_FIRST, min(_MOST, int(0.5 * _AFFORDABLE / once)))
+    return max(_FIRST, min(_MOST, int(0.5 * _AFFORDABLE / objective.price().inference)))
 
 
 def _laplace(peak: Peak) -> tuple[float, float]:
@@ -122,27 +117,30 @@ def _at_mode(peak: Peak) -> tuple[float, FloatArray, float]:
     """log p(D|λ) + log p(λ), −∇ of it, and its Monte-Carlo error."""
     o, mode = peak.objective, peak.mode
     point = o.at(mode)
-    if not isinstance(o, FieldObjective) or not isinstance(o.engine, Sampled):
+    log_prior = o.prior.log_density(mode)
+    if o.has_log_z:
         if not np.isfinite(point.value):
-            raise InvalidInput(f"no log evidence: the engine has no log Z at the mode ({point.marginals.status})")
-        return _log_joint(o, point), point.gradient, 0.0
-    goal = _SAMPLED_GOAL / max(o.weight, 1.0)
-    found = log_partition(o.field.graph, point.theta, o.engine, point.marginals.tables, goal)
-    data = o.log_likelihood(point._replace(marginals=replace(point.marginals, log_z=found.value)))
-    return data + o.log_prior_density(mode), np.zeros_like(mode), o.weight * found.error
+            raise InvalidInput(f"no log evidence: the engine has no log Z at the mode ({point.status})")
+        return o.log_likelihood(point) + log_prior, point.gradient, 0.0
+    phase, free = o.free, point.answers[0]
+    theta, marginals = free.found
+    found = log_partition(phase.graph, theta, phase.engine, marginals.tables, _SAMPLED_GOAL / max(phase.weight, 1.0))
+    known = point._replace(answers=(free._replace(log_z=found.value), *point.answers[1:]))
+    return o.log_likelihood(known) + log_prior, np.zeros_like(mode), phase.weight * found.error
 
 
-def _log_joint(objective: Objective, point: Point) -> float:
-    """log p(D|λ) + log p(λ)."""
-    prior = objective.log_prior_density(point.parameters) - objective.log_prior(point.parameters)
-    return float(prior - point.value)
+def _log_joints(objective: Objective, points: FloatArray) -> FloatArray:
+    """log p(D|λ) + log p(λ) at each of the parameters, (S,); −∞ where there is no log Z."""
+    prior = objective.prior
+    change = np.array([prior.log_density(here) - prior.log_kernel(here) for here in points])
+    return change - objective.at_many(points).values
 
 
 def _log_weights(peak: Peak, pairs: int, rng: np.random.Generator) -> FloatArray:
     """log of the mean weight of each pair of draws; −inf where one has no answer."""
     o, F = peak.objective, len(peak.mean)
     noise = rng.standard_normal((F, pairs))
-    if o.tails is None:
+    if o.prior.tails is None:
         constant = 0.5 * (F * np.log(2.0 * np.pi) + np.sum(noise**2, axis=0))
     else:  # Student's t, whose tails are heavy too
         noise *= np.sqrt(_FREEDOM / rng.chisquare(_FREEDOM, pairs))
@@ -151,7 +149,8 @@ def _log_weights(peak: Peak, pairs: int, rng: np.random.Generator) -> FloatArray
         constant += 0.5 * F * np.log(_FREEDOM * np.pi)
     constant = constant - 0.5 * peak.corrected.log_det
     offsets = peak.corrected.draws(noise).T
-    found = np.array([[_log_joint(o, o.at(peak.mean + sign * d)) for sign in (1, -1)] for d in offsets])
+    both = _log_joints(o, np.concatenate([peak.mean + offsets, peak.mean - offsets]))
+    found = both.reshape(2, pairs).T
     found[~np.isfinite(found).all(axis=1)] = -np.inf
     result: FloatArray = constant + np.logaddexp(found[:, 0], found[:, 1]) - np.log(2.0)
     return result

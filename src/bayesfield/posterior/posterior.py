@@ -1,35 +1,31 @@
 """The Laplace posterior, equation (7): a Gaussian at the most probable parameters, with precision P = N C + Λ⁻¹."""
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import special
 
-from bayesfield.correction.second_order import CorrectionRecord
-from bayesfield.correction.skewness import lean, log_density, probability_below
-from bayesfield.fitting.plan import SAMPLED_NEWTON
+from bayesfield.correction.skewness import log_density, probability_below, to_skewed
 from bayesfield.graph.compiled import compiled
 from bayesfield.inference.auto import Auto
 from bayesfield.inference.by_name import as_engine
 from bayesfield.inference.contract import Engine
 from bayesfield.inference.sampling.sampled import Sampled
-from bayesfield.learning.objective import FieldObjective, Objective
-from bayesfield.learning.phases.hidden import mrf_objective
-from bayesfield.learning.precision.forms import DensePrecision, Precision
-from bayesfield.learning.search.minimise import Iteration
-from bayesfield.learning.search.modes import Starts
+from bayesfield.learning.objective import Objective
+from bayesfield.learning.phases.cases import field_objective
+from bayesfield.learning.precision.base import Precision
+from bayesfield.learning.precision.dense import DensePrecision
+from bayesfield.learning.prior import GaussianPrior, gaussian
+from bayesfield.learning.search.by_name import LEARNERS
 from bayesfield.learning.search.sampled_newton import enough_chains
 from bayesfield.model.field import RandomField
-from bayesfield.model.prior import Normal, Parametrised, Prior
+from bayesfield.model.prior import Parametrised, Prior
 from bayesfield.posterior.check import Check, check_fit
 from bayesfield.posterior.edges import (
-    PriorInForce,
     Signs,
     edge_table,
     edges_of,
@@ -41,92 +37,28 @@ from bayesfield.posterior.edges import (
 )
 from bayesfield.posterior.evidence import LogEvidence, Peak, log_evidence
 from bayesfield.posterior.imputation import Imputation, impute
-from bayesfield.posterior.prior_record import PriorRecord
-from bayesfield.posterior.views import Pictures
+from bayesfield.posterior.record import FitRecord
+from bayesfield.posterior.views import Views
 from bayesfield.response.base import require_dense
-from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Status
+from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput
 
-_FORMS = {  # what a form leaves out, where it leaves anything out
-    "block": "block: widths of each block given all other parameters; too narrow where blocks go together",
-    "matrix-free": "matrix-free: widths are probed, with an error (posterior.form.sd_error)",
-}
 _WITHOUT_DATA = (
     "this posterior came without its data (a file and a pickle leave them out), so there is nothing to hold it "
     "against: posterior.with_data(X) gives them back"
 )
 _JOINT_DRAWS = 4000
 _DENSE = 4000  # parameters up to which joint statements make the precision dense
-LEARNERS = ("pseudo_likelihood", "cd", "pcd", "iterative_scaling", "pseudo_moments")
 
 
-@dataclass(frozen=True)
-class FitRecord:
-    """How a posterior was found.
-
-    engine: what found the parameters, an engine or a learner; response: what gave the curvature there. status: of the
-    optimisation. inference: of the engine at the optimum. distance: √(gᵀP⁻¹g), how far the optimum may still be, in
-    posterior standard deviations; after a learner, how far the responding engine's own optimum is.
-    log_likelihood: Σ log p(x_n|λ_MP) by the engine, NaN where there was none. form: of the precision.
-    choice: why this engine, step by step, where ``fit`` chose it; check: the check that it made then. starts: how the
-    searches ended (posterior.starts), where there were several. prior: what the data chose (posterior.relevance), where
-    they did.
-    """
-
-    engine: str
-    response: str
-    method: str
-    status: Status
-    inference: Status
-    iterations: tuple[Iteration, ...]
-    gradient_norm: float
-    distance: float
-    log_likelihood: float
-    n_cases: int
-    correction: CorrectionRecord
-    seconds: float
-    form: str = "dense"
-    choice: tuple[str, ...] = ()
-    check: Check | None = None
-    starts: Starts | None = None
-    prior: PriorRecord | None = None
-
-    def __str__(self) -> str:
-        known = self.log_likelihood
-        return "\n".join(
-            [
-                *([f"method      {self.method}"] if self.method in LEARNERS else []),
-                f"engine      {self.engine}",
-                *(f"            {reason}" for reason in self.choice),
-                f"response    {self.response}",
-                *([f"precision   {_FORMS[self.form]}"] if self.form in _FORMS else []),
-                f"inference   {self.inference}",
-                f"optimum     {self.status}",
-                *([f"starts      {self.starts}"] if self.starts is not None else []),
-                *([f"prior       {self.prior}"] if self.prior is not None else []),
-                f"correction  {self.correction}",
-                f"cases       {self.n_cases}" + (f", log-likelihood {known:.6g}" if np.isfinite(known) else ""),
-                self._ending(),
-            ]
-        )
-
-    def _ending(self) -> str:
-        took = f"{self.seconds:.3g} s"
-        if self.method == SAMPLED_NEWTON or not np.isfinite(self.distance):
-            return took
-        if self.engine != self.response and self.method in LEARNERS:
-            return f"by {self.response} the optimum is {self.distance:.2g} posterior sd away in all; {took}"
-        return f"optimum within {self.distance:.1g} posterior sd; {took}"
-
-
-class Posterior(Pictures):
-    """λ | D ≈ N(mean, P⁻¹), with marginals that lean where the correction found that they do.
+class Posterior(Views):
+    """λ | D ≈ N(mean, P⁻¹), with skewed marginals where the correction found that they are.
 
     mean: (F,), λ_MP or its correction. mode: λ_MP. skewness: (F,) of each marginal (zero in a plain Laplace posterior);
     draws and intervals have it, by shifted log-normal marginals with the Gaussian's rank correlations. field: what the
     parameters belong to. record: how it was found. form: P as an object that solves, draws and tells widths
     (learning.precision). objective: what was minimised, with the data, for ``check``, ``evidence``,
-    ``bf.predictive_check`` and ``bf.loo``. plain: P at the mode, where it is the posterior's own and not a learner's.
-    prior: that of the parameters; where the data chose it, what they chose.
+    ``bf.predictive_check`` and ``bf.loo``. laplace_precision: P at the mode, where it is the posterior's own and not a
+    learner's. prior: that of the parameters; where the data chose it, what they chose.
     """
 
     def __init__(
@@ -138,12 +70,12 @@ class Posterior(Pictures):
         mode: FloatArray | None = None,
         objective: Objective | None = None,
         skewness: FloatArray | None = None,
-        plain: Precision | None = None,
+        laplace_precision: Precision | None = None,
         prior: Prior | None = None,
     ) -> None:
         self.field = field
         self.objective = objective
-        self.plain = plain
+        self.laplace_precision = laplace_precision
         self.prior = prior
         self.mean = mean
         self.mode = mean if mode is None else mode
@@ -179,7 +111,7 @@ class Posterior(Pictures):
             raise InvalidInput(f"the number of draws must not be negative; got {n}")
         draws = self.form.sample(np.random.default_rng(rng), n).T
         if self.skewness.any():
-            draws = self.sd * lean(draws / self.sd, self.skewness)
+            draws = self.sd * to_skewed(draws / self.sd, self.skewness)
         result: FloatArray = self.mean + draws
         return result
 
@@ -190,28 +122,28 @@ class Posterior(Pictures):
         """
         if self.objective is None:
             raise InvalidInput(_WITHOUT_DATA)
-        if not isinstance(self.objective, FieldObjective):
+        if not self.objective.free.samples:
             raise InvalidInput("there is nothing to check: inference on sequences is exact")
         if engine is None:
             seed = int(np.random.default_rng(rng).integers(2**31))
             engine = enough_chains(Sampled(seed=seed), self.record.n_cases)
         return check_fit(self.objective, self.field.parameter_names, self.mode, self.sd, engine)
 
-    def evidence(self, draws: int | None = None, rng: np.random.Generator | int | None = 0) -> LogEvidence:
+    def evidence(self, n_draws: int | None = None, rng: np.random.Generator | int | None = 0) -> LogEvidence:
         """log p(D), with its Monte-Carlo error and how it was found (posterior.evidence).
 
-        draws: pairs of draws for importance sampling, by default as many as make the error small; 0 is plain Laplace.
+        n_draws: pairs of draws for importance sampling, by default as many as make the error small; 0 is Laplace alone.
         """
         if self.objective is None:
             raise InvalidInput(_WITHOUT_DATA)
         if not self.record.status.converged or not self.record.inference.converged:
             raise InvalidInput(f"no log evidence: the fit did not end at a mode ({self.record.status})")
-        if self.plain is None:
+        if self.laplace_precision is None:
             raise InvalidInput(
                 f"{self.record.response} has no evidence: its curvature is not the posterior's at the mode; fit with "
                 'an engine and method="auto"'
             )
-        return log_evidence(Peak(self.objective, self.mode, self.plain, self.mean, self.form), draws, rng)
+        return log_evidence(Peak(self.objective, self.mode, self.laplace_precision, self.mean, self.form), n_draws, rng)
 
     @cached_property
     def log_evidence(self) -> float:
@@ -240,16 +172,11 @@ class Posterior(Pictures):
             columns |= {"mean": self.mean[one], "sd": self.sd[one], "p_positive": positive[one]}
         return edge_table(self.field, found, columns, probability / (1.0 - probability))
 
-    def prior_in_force(self) -> PriorInForce | None:
-        """Λ⁻¹, its mean and its tails, as the fit had them; None where the posterior came without a prior."""
+    def prior_in_force(self) -> GaussianPrior | None:
+        """The prior as the fit had it; None where the posterior came without one."""
         if self.objective is not None:
-            o = self.objective
-            return PriorInForce(o.precision, o.location, o.tails)
-        if self.prior is None:
-            return None
-        return PriorInForce(
-            self.prior.precision(self.field), self.prior.location(self.field), self.prior.tails(self.field)
-        )
+            return self.objective.prior
+        return None if self.prior is None else gaussian(self.prior, self.field)
 
     def _log_density_at_zero(self, parameters: IntArray) -> float:
         """log p(λ_k = 0|D) of some parameters together; of a single one with its skewness."""
@@ -261,11 +188,11 @@ class Posterior(Pictures):
         unit[parameters, np.arange(len(parameters))] = 1.0
         return log_density_at_zero(self.mean[parameters], self.form.solve(unit)[parameters])
 
-    def sure_signs(self, level: float = 0.95, draws: int = 4000, rng: np.random.Generator | int | None = 0) -> Signs:
+    def sure_signs(self, level: float = 0.95, n_draws: int = 4000, rng: np.random.Generator | int | None = 0) -> Signs:
         """As many parameters as possible whose signs, all at once, are right with probability ``level``."""
-        if draws < 1:
-            raise InvalidInput(f"draws must be above zero; got {draws}")
-        return sure_signs(self.field.parameter_names, self._densely().sample(draws, rng), level)
+        if n_draws < 1:
+            raise InvalidInput(f"n_draws must be above zero; got {n_draws}")
+        return sure_signs(self.field.parameter_names, self._densely().sample(n_draws, rng), level)
 
     def _densely(self) -> "Posterior":
         """The same with a dense precision, where that fits: thousands of draws by a sparse one take long."""
@@ -278,10 +205,10 @@ class Posterior(Pictures):
     def impute(
         self,
         X: Any,
-        draws: int = 100,
+        n_draws: int = 100,
         completions: int = 10,
         rng: np.random.Generator | int | None = 0,
-        engine: Engine | str | None = None,
+        engine: Engine | str = "auto",
     ) -> Imputation:
         """What stands in the holes of X: marginals averaged over draws of the parameters, and completed data.
 
@@ -290,12 +217,12 @@ class Posterior(Pictures):
         """
         if not isinstance(self.field, RandomField):
             raise InvalidInput(
-                "impute is for fields; labels of sequences and graphs come from bf.predict_sequences(y=…)"
+                "impute is for fields; labels of sequences and graphs come from bf.predict(posterior, X, y=…)"
             )
-        if draws < 1:
-            raise InvalidInput(f"draws must be above zero; got {draws}")
+        if n_draws < 1:
+            raise InvalidInput(f"n_draws must be above zero; got {n_draws}")
         generator = np.random.default_rng(rng)
-        points = self.sample(draws, generator)
+        points = self.sample(n_draws, generator)
         return impute(self.field, points, X, completions, as_engine(engine), generator)
 
     def summary(self, level: float = 0.95, joint: bool = False) -> pd.DataFrame:
@@ -313,8 +240,8 @@ class Posterior(Pictures):
             {
                 "mean": self.mean,
                 "sd": self.sd,
-                "lower": self.mean + self.sd * lean(np.full_like(self.mean, -z), self.skewness),
-                "upper": self.mean + self.sd * lean(np.full_like(self.mean, z), self.skewness),
+                "lower": self.mean + self.sd * to_skewed(np.full_like(self.mean, -z), self.skewness),
+                "upper": self.mean + self.sd * to_skewed(np.full_like(self.mean, z), self.skewness),
                 "p_positive": 1.0 - probability_below(-self.mean / self.sd, self.skewness),
             },
             index=pd.Index(self.field.parameter_names, name="parameter"),
@@ -323,7 +250,7 @@ class Posterior(Pictures):
     def without_data(self) -> "Posterior":
         """The same, without the cases that it came from: small to keep, but with nothing to check it against."""
         result = copy.copy(self)
-        result.objective = result.plain = None
+        result.objective = result.laplace_precision = None
         return result
 
     def with_data(self, X: Any) -> "Posterior":
@@ -335,29 +262,31 @@ class Posterior(Pictures):
         if not isinstance(self.field, RandomField) or prior is None:
             raise InvalidInput("data go back to posteriors of fields, with their prior; fit sequences and graphs anew")
         engine = Auto().choose(compiled(self.field).graph)[0]
-        objective = mrf_objective(self.field, X, Normal(variance=1.0), engine)
-        if round(objective.weight) != self.record.n_cases:
+        read = field_objective(self.field, X, prior.scaled(1.0), engine)
+        if read.data.n_cases != self.record.n_cases:
             raise InvalidInput(
-                f"this posterior was fitted on {self.record.n_cases} cases, and X has {round(objective.weight)}: "
-                "give the same ones"
+                f"this posterior was fitted on {self.record.n_cases} cases, and X has {read.data.n_cases}: give the "
+                "same ones"
             )
         result = copy.copy(self)
-        known = replace(objective, precision=prior.precision, location=prior.location, tails=prior.tails)
-        result.objective = known
+        result.objective = objective = replace(read, prior=prior)
         by_same = self.record.engine == self.record.response == repr(engine) and self.record.method not in LEARNERS
-        if self.plain is None and by_same and self.form.form == "dense":
-            result.plain = DensePrecision(known.curvature(known.at(self.mode)))
+        if self.laplace_precision is None and by_same and self.form.form == "dense":
+            result.laplace_precision = DensePrecision(objective.curvature(objective.at(self.mode)))
         return result
-
-    def save(self, path: str | Path) -> None:
-        """Write it, without its data, to one file that ``bf.load`` reads (formats.saved)."""
-        import_module("bayesfield.formats.posteriors.saved").save(self, path)
 
     def __repr__(self) -> str:
         return (
             f"Posterior({len(self.mean)} parameters, {self.record.n_cases} cases, {self.record.engine}: "
             f"{self.record.status})"
         )
+
+
+def require_posterior(given: Any) -> None:
+    """Refuse what is no posterior, and say where an estimator has its own."""
+    if not isinstance(given, Posterior):
+        where = "; an estimator has one: network.posterior_" if hasattr(given, "posterior_") else ""
+        raise InvalidInput(f"this takes a posterior, as bf.fit returns it; got {type(given).__name__}{where}")
 
 
 def reason_for_refusal(field: Parametrised, matrix: FloatArray | None, reason: str) -> str:
@@ -373,10 +302,3 @@ def reason_for_refusal(field: Parametrised, matrix: FloatArray | None, reason: s
         f"above zero), along: {names}. Take a narrower prior, an engine that is exact on this field, or drop or tie "
         "these parameters"
     )
-
-
-def require_posterior(given: Any) -> None:
-    """Refuse what is no posterior, and say where an estimator has its own."""
-    if not isinstance(given, Posterior):
-        own = "; an estimator has one: network.posterior_" if hasattr(given, "posterior_") else ""
-        raise InvalidInput(f"this takes a posterior, as bf.fit returns it; got {type(given).__name__}{own}")

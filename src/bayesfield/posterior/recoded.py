@@ -3,11 +3,12 @@
 import numpy as np
 from scipy import linalg
 
-from bayesfield.correction.skewness import field_skewness
+from bayesfield.correction.skewness import marginal_skewness
 from bayesfield.graph.compiled import compiled
-from bayesfield.learning.objective import FieldObjective, observed_objective
-from bayesfield.learning.phases.hidden import HiddenObjective, hidden_objective
-from bayesfield.learning.precision.forms import DensePrecision
+from bayesfield.learning.objective import Objective
+from bayesfield.learning.phases.cases import case_objective
+from bayesfield.learning.precision.dense import DensePrecision
+from bayesfield.learning.prior import GaussianPrior, gaussian
 from bayesfield.model.field import RandomField
 from bayesfield.model.prior import Normal, Prior
 from bayesfield.model.scales import recoding
@@ -25,21 +26,21 @@ def recoded(posterior: Posterior, field: RandomField) -> Posterior:
         raise InvalidInput(f"the new field is a bf.RandomField; got {field!r}")
     if not isinstance(old, RandomField):
         raise InvalidInput("recoded is for posteriors of fields; this one is of a conditional field")
-    known = posterior.objective
-    if known is not None and known.tails is not None:
+    objective = posterior.objective
+    if objective is not None and objective.prior.tails is not None:
         raise InvalidInput("a Cauchy prior has no simple form on another scale; recode a posterior under bf.Normal")
     T = recoding(old, field)
     inverse = _inverse(T)
-    new = field.with_hidden(old.hidden)
+    new, laplace = field.with_hidden(old.hidden), posterior.laplace_precision
     return Posterior(
         new,
         T @ posterior.mean,
         _congruent(posterior.precision, inverse),
         posterior.record,
         T @ posterior.mode,
-        _objective(known, new, T, inverse) if isinstance(known, FieldObjective) else None,
+        None if objective is None else _objective(objective, new, T, inverse),
         _skewness(posterior, T),
-        None if posterior.plain is None else DensePrecision(_congruent(posterior.plain.matrix(), inverse)),
+        None if laplace is None else DensePrecision(_congruent(laplace.matrix(), inverse)),
         _prior(posterior, T),
     )
 
@@ -49,11 +50,11 @@ def _prior(posterior: Posterior, T: FloatArray) -> Prior | None:
     old, field = posterior.prior, posterior.field
     if not isinstance(old, Normal):
         return None
-    precision, mean = old.precision(field), T @ old.location(field)
-    covariance = T @ (np.diag(1.0 / precision) if precision.ndim == 1 else linalg.inv(precision)) @ T.T
-    own = np.diag(covariance).copy()
-    independent = np.array_equal(covariance, np.diag(own))
-    return Normal(variance=own, mean=mean) if independent else Normal(covariance=covariance, mean=mean)
+    prior = gaussian(old, field)
+    mean, covariance = T @ prior.location, T @ prior.covariance @ T.T
+    diagonal = np.diag(covariance).copy()
+    independent = np.array_equal(covariance, np.diag(diagonal))
+    return Normal(variance=diagonal, mean=mean) if independent else Normal(covariance=covariance, mean=mean)
 
 
 def _inverse(T: FloatArray) -> FloatArray:
@@ -73,16 +74,14 @@ def _congruent(precision: FloatArray, inverse: FloatArray) -> FloatArray:
     return (result + result.T) / 2
 
 
-def _objective(old: FieldObjective, field: RandomField, T: FloatArray, inverse: FloatArray) -> FieldObjective:
+def _objective(old: Objective, field: RandomField, T: FloatArray, inverse: FloatArray) -> Objective:
     """The same data, engine and prior: N(Tμ, TΛTᵀ)."""
-    prior = np.diag(old.precision) if old.precision.ndim == 1 else old.precision
-    moved = _congruent(prior, inverse)
-    own = np.diag(moved)
-    if np.array_equal(moved, np.diag(own)):  # parameters that were independent still are
-        moved = own.copy()
-    if isinstance(old, HiddenObjective):
-        return hidden_objective(compiled(field), old.codes, moved, T @ old.location, old.engine)
-    return observed_objective(compiled(field), old.codes, moved, T @ old.location, old.engine, old.case_weights)
+    moved = _congruent(old.prior.matrix(), inverse)
+    diagonal = np.diag(moved)
+    if np.array_equal(moved, np.diag(diagonal)):  # parameters that were independent still are
+        moved = diagonal.copy()
+    cases, prior = old.data.cases, GaussianPrior(T @ old.prior.location, moved)
+    return case_objective(compiled(field), cases.codes, prior, old.free.engine, cases.weights)
 
 
 def _skewness(posterior: Posterior, T: FloatArray) -> FloatArray:
@@ -91,9 +90,9 @@ def _skewness(posterior: Posterior, T: FloatArray) -> FloatArray:
     result: FloatArray = np.sign(T[np.arange(len(T)), largest]) * posterior.skewness[largest]
     mixed = np.count_nonzero(T, axis=1) > 1
     if mixed.any() and posterior.skewness.any():
-        known = posterior.objective
-        found = None
-        if isinstance(known, FieldObjective):
-            found = field_skewness(known, posterior.mean, posterior.form, T[mixed])
-        result[mixed] = 0.0 if found is None else found
+        objective = posterior.objective
+        anew = None
+        if objective is not None:
+            anew = marginal_skewness(objective, posterior.mean, posterior.form, T[mixed])
+        result[mixed] = 0.0 if anew is None else anew
     return result

@@ -1,4 +1,8 @@
-"""What a posterior shows of itself: pictures and a report. Each calls the room above that makes it."""
+"""What a posterior shows of itself: pictures, a report, a file.
+
+The one place that imports upwards, by name: users ask a posterior for its pictures, and the rooms that make them need
+posteriors. matplotlib takes a second to import, so it is not before a picture is asked for.
+"""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -27,8 +31,8 @@ class _Shown(Protocol):
     def edges(self, probability: float = 0.5) -> pd.DataFrame: ...
 
 
-class Pictures:
-    """The ``plot_…`` methods of a posterior: matplotlib axes in, axes (or a figure of several) out."""
+class Views:
+    """The ``plot_…`` methods of a posterior: matplotlib axes in, axes (or a figure) out; ``report``, ``save``."""
 
     def plot_forest(
         self, parameters: Sequence[str] | str | None = None, level: float = 0.95, ax: "Axes | None" = None
@@ -120,13 +124,17 @@ class Pictures:
 
     def plot_predictive(self, X: Any = None, **options: Any) -> "Figure":
         """Data against data that the posterior would give. options: as in ``bf.predictive_check``."""
-        made = import_module("bayesfield.prediction")
+        made = import_module("bayesfield.analysis.predictive_check")
         drawn: Figure = _plots().predictive(made.predictive_check(self, X, **options))
         return drawn
 
     def report(self, path: str | Path, **options: Any) -> None:
         """Write one self-contained HTML page: network, parameters, evidence, check, settings (bayesfield.report)."""
         import_module("bayesfield.report").write_report(self, path, **options)
+
+    def save(self, path: str | Path) -> None:
+        """Write it, without its data, to one file that ``bf.load`` reads (formats.posteriors.saved)."""
+        import_module("bayesfield.formats.posteriors.saved").save(self, path)
 
 
 def couplings_of(field: Parametrised) -> BoolArray:
@@ -149,5 +157,4 @@ def require_untied(field: Parametrised) -> None:
 
 
 def _plots() -> Any:
-    """matplotlib takes a second to import, so it is not before a picture is asked for."""
     return import_module("bayesfield.plots")

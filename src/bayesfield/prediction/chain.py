@@ -1,29 +1,30 @@
 """Labels of new sequences by a chain CRF's posterior. Inference on chains is exact."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayesfield.inference.trees.chain import best_labellings, chain_marginals
-from bayesfield.kernels.chains.passes import ChainArrays
+from bayesfield.inference.trees.log_z_by_component import log_z_by_component
 from bayesfield.learning.baselines.max_margin import MaxMargin
-from bayesfield.learning.phases.chain import pair_starts, potentials
-from bayesfield.learning.phases.hidden_chain import masked
+from bayesfield.learning.phases.chain import ChainPhase, potentials
+from bayesfield.learning.phases.crf_design import pair_starts
 from bayesfield.model.conditional import CRF, Sequences, as_sequences, label_codes
 from bayesfield.posterior.posterior import Posterior
 from bayesfield.prediction.chain_quadratic import quadratic_labels
 from bayesfield.prediction.supergraph import supergraph_labels
 from bayesfield.prediction.tally import Prediction, Tally, checked, plugged_in
-from bayesfield.types import BoolArray, FloatArray, InvalidInput
+from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput
+
+_TOGETHER = 400_000  # potentials of all sequences at all draws that are labelled in one pass
 
 
 def predict_sequences(
-    crf: CRF,
     posterior: Posterior | MaxMargin,
     X: Sequence[Any] | Sequences,
-    method: str = "marginal",
-    draws: int = 100,
+    predictor: str = "marginal",
+    n_draws: int = 100,
     rng: np.random.Generator | int | None = 0,
     tie: float = float("inf"),
     distance: int | None = 1,
@@ -34,65 +35,96 @@ def predict_sequences(
 
     y: what is known of the labels already, None elsewhere; the others are predicted given these.
 
-    method: "map", "marginal", "vote", "weighted_vote", "supergraph" or "quadratic" (prediction.tally). draws: of the
-    parameters, for all but "map". tie: strength of the super-graph's ties. distance: of the labels whose couplings the
-    quadratic correction keeps; None for all.
+    predictor: "map", "marginal", "vote", "weighted_vote", "supergraph" or "quadratic" (prediction.tally). n_draws: of
+    the parameters, for all but "map". tie: strength of the super-graph's ties. distance: of the labels whose couplings
+    the quadratic correction keeps; None for all.
     """
-    posterior = checked(posterior, method, draws)
+    posterior = checked(posterior, predictor, n_draws)
+    crf: Any = posterior.field
     data = X if isinstance(X, Sequences) else as_sequences(crf, X, None, Z)
     allowed = None if y is None else _allowed(crf, data, y)
-    if method in ("supergraph", "quadratic") and (allowed is not None or _latent(crf)):
-        raise InvalidInput(f"{method!r} is for chains of visible labels; take marginal, vote, weighted_vote or map")
-    chains = ChainArrays(data.ptr, data.which)
-    if method == "map":
-        node, edge = _potentials(crf, data, posterior.mode, allowed)
-        states = best_labellings(chains, node, edge)[0][0]
-        return plugged_in(crf.owner[states], _visible(crf, chain_marginals(chains, node, edge).marginal))
-    points = posterior.sample(draws, rng)
-    tally = _tallied(crf, points, data, allowed)
-    if method == "quadratic":
-        return tally.prediction(method, *quadratic_labels(crf, posterior, data, distance))
-    if method != "supergraph":
-        return tally.prediction(method)
+    if predictor in ("supergraph", "quadratic") and (allowed is not None or _latent(crf)):
+        raise InvalidInput(f"{predictor!r} is for chains of visible labels; take marginal, vote, weighted_vote or map")
+    phase = ChainPhase(crf, data, allowed=allowed)
+    if predictor == "map":
+        (answer,) = _labelled(phase, posterior.mode[None])
+        return plugged_in(crf.owner[answer.states], visible(crf, answer.marginal))
+    points = posterior.sample(n_draws, rng)
+    tally = _tallied(phase, points)
+    if predictor == "quadratic":
+        return tally.prediction(predictor, *quadratic_labels(crf, posterior, data, distance))
+    if predictor != "supergraph":
+        return tally.prediction(predictor)
     copies, t = [potentials(crf, data, parameters) for parameters in points], pair_starts(data)
     pairs, tables = np.stack([t, t + 1], axis=1), [edge[data.which[t]] for _, edge in copies]
-    chosen, status = supergraph_labels(pairs, [node for node, _ in copies], tables, tie)
-    return tally.prediction(method, chosen, status)
+    labels, status = supergraph_labels(pairs, [node for node, _ in copies], tables, tie)
+    return tally.prediction(predictor, labels, status)
 
 
 def average_over(
     crf: CRF,
     draws: FloatArray,
     X: Sequence[Any] | Sequences,
-    method: str = "marginal",
+    predictor: str = "marginal",
     Z: Sequence[Any] | None = None,
 ) -> Prediction:
     """The same by draws of the parameters that are given, (S, F): a sampler's, say.
 
-    method: "marginal", "vote" or "weighted_vote". X, Z: as in ``bf.fit_sequences``.
+    predictor: "marginal", "vote" or "weighted_vote". X, Z: as in ``bf.fit_sequences``.
     """
-    if method not in ("marginal", "vote", "weighted_vote"):
-        raise InvalidInput(f"given draws are averaged by marginal, vote or weighted_vote; got {method!r}")
+    if predictor not in ("marginal", "vote", "weighted_vote"):
+        raise InvalidInput(f"given draws are averaged by marginal, vote or weighted_vote; got {predictor!r}")
+    points = np.asarray(draws, dtype=np.float64)
+    if points.ndim != 2 or points.shape[1] != crf.n_parameters:
+        raise InvalidInput(f"draws need shape (…, {crf.n_parameters}), a row for each; got {points.shape}")
     data = X if isinstance(X, Sequences) else as_sequences(crf, X, None, Z)
-    return _tallied(crf, draws, data).prediction(method)
+    return _tallied(ChainPhase(crf, data), points).prediction(predictor)
 
 
-def _tallied(crf: CRF, draws: FloatArray, data: Sequences, allowed: BoolArray | None = None) -> Tally:
-    chains, tally = ChainArrays(data.ptr, data.which), Tally(data.positions, len(crf.visible))
-    for parameters in draws:
-        node, edge = _potentials(crf, data, parameters, allowed)
-        found = chain_marginals(chains, node, edge)
-        states, scores = best_labellings(chains, node, edge)
-        weight = np.exp(scores[:, 0] - found.log_z)  # p(y_s | x, λ_s) of every sequence
-        tally.add(_visible(crf, found.marginal), crf.owner[states[0]], np.repeat(weight, np.diff(chains.ptr)))
+class _Labelled(NamedTuple):
+    """At one draw: marginals (P, K), the best labelling (P,), and its probability for every sequence (S,)."""
+
+    marginal: FloatArray
+    states: IntArray
+    weight: FloatArray
+
+
+def _tallied(phase: ChainPhase, points: FloatArray) -> Tally:
+    crf, data = phase.crf, phase.data
+    tally, lengths = Tally(data.positions, len(crf.visible)), np.diff(data.ptr)
+    for answer in _labelled(phase, points):
+        tally.add(visible(crf, answer.marginal), crf.owner[answer.states], np.repeat(answer.weight, lengths))
     return tally
 
 
-def _potentials(
-    crf: CRF, data: Sequences, parameters: FloatArray, allowed: BoolArray | None
-) -> tuple[FloatArray, FloatArray]:
-    node, edge = potentials(crf, data, parameters)
-    return (node if allowed is None else masked(node, allowed)), edge
+def _labelled(phase: ChainPhase, points: FloatArray) -> Iterator[_Labelled]:
+    """Copies of the sequences at several draws side by side, in one pass as far as they are small."""
+    crf, data = phase.crf, phase.data
+    K, P, S = len(crf.labels), data.positions, len(data)
+    step = max(1, _TOGETHER // max(P * K + len(data.edge_rows) * K * K, 1))
+    for first in range(0, len(points), step):
+        some = points[first : first + step]
+        chains, node, edge = phase.copies(some)
+        found = chain_marginals(chains, node, edge)
+        states, scores = best_labellings(chains, node, edge)
+        log_z, marginal = found.log_z.reshape(len(some), S), found.marginal.reshape(len(some), P, K)
+        weight = np.exp(np.minimum(scores[:, 0].reshape(len(some), S) - log_z, 0.0))  # p(y_s | x, λ_s)
+        for k, here in enumerate(some):
+            labels = states[0].reshape(len(some), P)[k]
+            if np.isfinite(log_z[k]).all():
+                yield _Labelled(marginal[k], labels, weight[k])
+            else:
+                yield _by_tree(phase, here, labels, scores[:, 0].reshape(len(some), S)[k])
+
+
+def _by_tree(phase: ChainPhase, parameters: FloatArray, labels: IntArray, scores: FloatArray) -> _Labelled:
+    """Where plain numbers underflow."""
+    tree, (P, K) = phase.by_tree, (phase.data.positions, len(phase.crf.labels))
+    theta = tree.design.potentials(parameters)
+    tables = tree.engine.infer(tree.graph, theta).tables
+    owner = np.repeat(np.arange(len(phase.data)), np.diff(phase.data.ptr))
+    log_z = log_z_by_component(tree.engine, tree.graph, theta, owner, len(phase.data))
+    return _Labelled(tables[: P * K].reshape(P, K), labels, np.exp(np.minimum(scores - log_z, 0.0)))
 
 
 def _allowed(crf: CRF, data: Sequences, y: Sequence[Any]) -> BoolArray:
@@ -105,7 +137,7 @@ def _latent(crf: CRF) -> bool:
     return len(crf.visible) < len(crf.labels)
 
 
-def _visible(crf: CRF, marginal: FloatArray) -> FloatArray:
+def visible(crf: CRF, marginal: FloatArray) -> FloatArray:
     """Probabilities of the visible labels, (P, K), from those of the states behind them."""
     if not _latent(crf):
         return marginal

@@ -19,23 +19,23 @@ _ENTRIES = 4_000_000  # probabilities that are held at a time
 
 
 def given_others(
-    posterior: Posterior, codes: IntArray, column: int, draws: int, rng: np.random.Generator | int | None
+    posterior: Posterior, codes: IntArray, column: int, n_draws: int, rng: np.random.Generator | int | None
 ) -> FloatArray:
     """(N, K) probabilities of the states of a variable, given the other cells of its case, averaged over the posterior.
 
     codes: (N, n) positions in the states, −1 where missing. The column's own cells are not looked at.
     """
-    return each_given_others(posterior, codes, [column], draws, rng)[0]
+    return each_given_others(posterior, codes, [column], n_draws, rng)[0]
 
 
 def each_given_others(
-    posterior: Posterior, codes: IntArray, columns: Sequence[int], draws: int, rng: np.random.Generator | int | None
+    posterior: Posterior, codes: IntArray, columns: Sequence[int], n_draws: int, rng: np.random.Generator | int | None
 ) -> list[FloatArray]:
     """The same for several columns, each given all others, by the same draws."""
     generator = np.random.default_rng(rng)
     before = generator.bit_generator.state
     field: Any = posterior.field
-    points, known = posterior.sample(draws, generator), compiled(field)
+    points, known = posterior.sample(n_draws, generator), compiled(field)
     holes = codes < 0
     whole = ~holes.any(axis=1)
     common = dict(zip(columns, _by_tables(known, codes[whole], columns, points), strict=True))
@@ -48,7 +48,7 @@ def each_given_others(
         rest = ~whole & ~alone
         if rest.any():
             generator.bit_generator.state = before
-            result[rest] = _summed(posterior, codes[rest], j, draws, generator)
+            result[rest] = _summed(posterior, codes[rest], j, n_draws, generator)
         found.append(result)
     return found
 
@@ -76,14 +76,14 @@ def _by_tables(known: CompiledField, codes: IntArray, columns: Sequence[int], po
     return [sums / len(points) for sums in total]
 
 
-def _summed(posterior: Posterior, codes: IntArray, column: int, draws: int, rng: np.random.Generator) -> FloatArray:
+def _summed(posterior: Posterior, codes: IntArray, column: int, n_draws: int, rng: np.random.Generator) -> FloatArray:
     """The same where other cells are missing, too."""
     field: Any = posterior.field
     holed = field.decode(np.maximum(codes, 0)).astype(object)
     missing: BoolArray = codes < 0
     holed[missing] = None
     holed[:, column] = None
-    found = posterior.impute(holed, draws, 0, rng)
+    found = posterior.impute(holed, n_draws, 0, rng)
     own = found.cells[:, 1] == column
     result: FloatArray = found.probabilities[own][:, : len(field.states[column])]
     return result

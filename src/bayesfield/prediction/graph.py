@@ -1,7 +1,6 @@
 """Labels of new graphs by a CRF's posterior, by any engine. Each graph by itself."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,26 +11,26 @@ from bayesfield.graph.compiled import CompiledField, Design
 from bayesfield.inference.by_name import as_engine
 from bayesfield.inference.contract import Engine
 from bayesfield.learning.baselines.max_margin import MaxMargin
-from bayesfield.learning.phases.chain import compiled_graphs, pair_inputs
-from bayesfield.model.conditional import CRF
-from bayesfield.model.graphs import Graphs, as_graphs, known_labels
+from bayesfield.learning.phases.crf_design import compiled_graphs, pair_inputs
+from bayesfield.model.conditional import CRF, label_codes
+from bayesfield.model.graphs import Graphs, as_graphs
 from bayesfield.posterior.posterior import Posterior
+from bayesfield.prediction.chain import visible
 from bayesfield.prediction.quadratic import LocalQuadratic, climbed, coupled, trusted, within
 from bayesfield.prediction.supergraph import supergraph_labels
 from bayesfield.prediction.tally import Prediction, Tally, checked, joined, plugged_in
-from bayesfield.types import FloatArray, IntArray, InvalidInput, Status
+from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput, Status
 
 
 def predict_graphs(
-    crf: CRF,
     posterior: Posterior | MaxMargin,
     X: Sequence[Any] | Graphs,
-    method: str = "marginal",
-    draws: int = 100,
+    predictor: str = "marginal",
+    n_draws: int = 100,
     rng: np.random.Generator | int | None = 0,
     tie: float = float("inf"),
     distance: int | None = 1,
-    engine: Engine | str | None = None,
+    engine: Engine | str = "auto",
     y: Sequence[Any] | None = None,
 ) -> Prediction:
     """Labels of all nodes. X: as in ``bf.fit_graphs``. engine: for marginals and best labellings.
@@ -39,22 +38,28 @@ def predict_graphs(
     y: what is known of the labels already, None elsewhere; the others are predicted given these. The rest as in
     ``bf.predict_sequences``; distances are along edges.
     """
+    posterior = checked(posterior, predictor, n_draws)
+    crf: Any = posterior.field
     data = X if isinstance(X, Graphs) else as_graphs(crf, X)
-    given = np.full(data.nodes, -1) if y is None else known_labels(crf, y, np.diff(data.ptr))
-    if y is not None and method in ("supergraph", "quadratic"):
-        raise InvalidInput(f"{method!r} is for graphs none of whose labels are known; take marginal, vote or map")
-    posterior = checked(posterior, method, draws)
-    points = posterior.mode[None] if method == "map" else posterior.sample(draws, rng)
-    request = _Request(crf, posterior, method, tie, distance, as_engine(engine))
-    spans = parallel.spans(data.ptr.tolist())
-    parts = (_predicted(request, _one(data, a, b), points, given[a:b]) for a, b in spans)
-    return joined(parts, len(crf.labels))
+    if predictor in ("supergraph", "quadratic") and (y is not None or len(crf.visible) < len(crf.labels)):
+        raise InvalidInput(
+            f"{predictor!r} is for graphs of visible labels, none of which are known; take marginal, vote or map"
+        )
+    barred = np.zeros((data.nodes, len(crf.labels)), dtype=np.bool_)
+    if y is not None:
+        codes, allowed = label_codes(crf, y, np.diff(data.ptr))
+        barred = codes[:, None] != crf.owner if allowed is None else ~allowed
+    points = posterior.mode[None] if predictor == "map" else posterior.sample(n_draws, rng)
+    request = _Request(crf, posterior, predictor, tie, distance, as_engine(engine))
+    spans = enumerate(parallel.spans(data.ptr.tolist()))
+    parts = (_predicted(request, data.run(k, k + 1), points, barred[a:b]) for k, (a, b) in spans)
+    return joined(parts, len(crf.visible))
 
 
 class _Request(NamedTuple):
     crf: CRF
     posterior: Posterior
-    method: str
+    predictor: str
     tie: float
     distance: int | None
     engine: Engine
@@ -71,29 +76,29 @@ class _Answer(NamedTuple):
     status: Status
 
 
-def _predicted(request: _Request, data: Graphs, points: FloatArray, given: IntArray) -> Prediction:
-    crf, method = request.crf, request.method
-    field, tally = compiled_graphs(crf, data), Tally(data.nodes, len(crf.labels))
-    answers = [_at(request, field, given, parameters) for parameters in points]
+def _predicted(request: _Request, data: Graphs, points: FloatArray, barred: BoolArray) -> Prediction:
+    crf, predictor = request.crf, request.predictor
+    field, tally = compiled_graphs(crf, data), Tally(data.nodes, len(crf.visible))
+    answers = [_at(request, field, barred, parameters) for parameters in points]
     status = next((a.status for a in answers if not a.status.converged), answers[-1].status)
-    if method == "map":
-        return plugged_in(answers[0].labels, answers[0].marginal, status)
+    if predictor == "map":
+        return plugged_in(crf.owner[answers[0].labels], visible(crf, answers[0].marginal), status)
     for answer in answers:
-        tally.add(answer.marginal, answer.labels, np.full(data.nodes, answer.weight))
-    if method == "quadratic":
+        weight = np.full(data.nodes, answer.weight)
+        tally.add(visible(crf, answer.marginal), crf.owner[answer.labels], weight)
+    if predictor == "quadratic":
         labels, trust = _quadratic_labels(request, data, answers)
-        return tally.prediction(method, labels, trust if status.converged and not trust.converged else status)
-    if method != "supergraph":
-        return tally.prediction(method, status=status)
+        return tally.prediction(predictor, labels, trust if status.converged and not trust.converged else status)
+    if predictor != "supergraph":
+        return tally.prediction(predictor, status=status)
     pairs = field.graph.arrays.scope.reshape(-1, 2)
     labels, ended = supergraph_labels(pairs, [a.node for a in answers], [a.tables for a in answers], request.tie)
-    return tally.prediction(method, labels, ended if status.converged else status)
+    return tally.prediction(predictor, labels, ended if status.converged else status)
 
 
-def _at(request: _Request, field: CompiledField, given: IntArray, parameters: FloatArray) -> _Answer:
-    """given: (n,) the labels that are known, −1 elsewhere."""
-    theta, K, nodes = field.design.potentials(parameters), len(request.crf.labels), len(given)
-    barred = (given[:, None] >= 0) & (given[:, None] != np.arange(K))
+def _at(request: _Request, field: CompiledField, barred: BoolArray, parameters: FloatArray) -> _Answer:
+    """barred: (n, K) the states that what is known of the labels forbids."""
+    theta, (nodes, K) = field.design.potentials(parameters), barred.shape
     theta[: nodes * K][barred.ravel()] = -np.inf
     found = request.engine.infer(field.graph, theta)
     labels, _ = request.engine.maximise(field.graph, theta)
@@ -146,18 +151,3 @@ def _features(crf: CRF, data: Graphs, distinct: FloatArray) -> FloatArray:
 def _split(tables: FloatArray, nodes: int, K: int) -> tuple[FloatArray, FloatArray]:
     """Unary (n, K) and pairwise (m, K, K) parts of what is laid out like θ."""
     return tables[: nodes * K].reshape(nodes, K), tables[nodes * K :].reshape(-1, K, K)
-
-
-def _one(data: Graphs, begin: int, end: int) -> Graphs:
-    """The graph whose nodes are begin … end."""
-    own = (data.edges[:, 0] >= begin) & (data.edges[:, 0] < end)
-    ptr = np.array([0, end - begin])
-    labels = None if data.labels is None else data.labels[begin:end]
-    return replace(
-        data,
-        ptr=ptr,
-        inputs=data.inputs[begin:end],
-        edges=data.edges[own] - begin,
-        edge_inputs=data.edge_inputs[own],
-        labels=labels,
-    )

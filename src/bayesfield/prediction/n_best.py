@@ -8,10 +8,11 @@ import numpy as np
 from bayesfield import parallel
 from bayesfield.inference.trees.chain import best_labellings, chain_marginals
 from bayesfield.kernels.chains.passes import ChainArrays
-from bayesfield.learning.phases.chain import pair_starts, potentials
-from bayesfield.model.conditional import CRF, Sequences, as_sequences
+from bayesfield.learning.phases.chain import labels_energy, potentials
+from bayesfield.model.conditional import Sequences, as_sequences
 from bayesfield.posterior.posterior import Posterior
-from bayesfield.types import FloatArray, IntArray, InvalidInput
+from bayesfield.prediction.tally import checked
+from bayesfield.types import IntArray, InvalidInput
 
 
 class Labelling(NamedTuple):
@@ -22,11 +23,10 @@ class Labelling(NamedTuple):
 
 
 def n_best_sequences(
-    crf: CRF,
     posterior: Posterior,
     X: Sequence[Any] | Sequences,
     count: int = 5,
-    draws: int = 100,
+    n_draws: int = 100,
     rng: np.random.Generator | int | None = 0,
     Z: Sequence[Any] | None = None,
 ) -> list[list[Labelling]]:
@@ -35,31 +35,22 @@ def n_best_sequences(
     Their probabilities are averages of p(y | x, λ) over draws of λ, and may order them anew. X, Z: as in
     ``bf.fit_sequences``.
     """
+    crf: Any = checked(posterior, "marginal", n_draws).field
     data = X if isinstance(X, Sequences) else as_sequences(crf, X, None, Z)
     if len(crf.visible) < len(crf.labels):
         raise InvalidInput("the best labellings are listed where no states are latent")
-    if count < 1 or draws < 1:
-        raise InvalidInput(f"count and draws are above zero; got {count} and {draws}")
+    if count < 1:
+        raise InvalidInput(f"count is above zero; got {count}")
     chains = ChainArrays(data.ptr, data.which)
     labels, scores = best_labellings(chains, *potentials(crf, data, posterior.mean), count)
     mean = np.zeros((count, len(data)))
-    for parameters in posterior.sample(draws, rng):
+    for parameters in posterior.sample(n_draws, rng):
         node, edge = potentials(crf, data, parameters)
         log_z = chain_marginals(chains, node, edge).log_z
-        mean += np.exp([_scores(data, node, edge, own) - log_z for own in labels]) / draws
+        mean += np.exp([labels_energy(data, own, node, edge) - log_z for own in labels]) / n_draws
     found = []
     for s, (begin, end) in enumerate(parallel.spans(data.ptr.tolist())):
         there = [r for r in range(count) if scores[s, r] > -np.inf and (end > begin or r == 0)]
         ranked = sorted(there, key=lambda r: -mean[r, s])
         found.append([Labelling(labels[r, begin:end], float(mean[r, s])) for r in ranked])
     return found
-
-
-def _scores(data: Sequences, node: FloatArray, edge: FloatArray, labels: IntArray) -> FloatArray:
-    """Unnormalised log-probability of each sequence's labels, (S,)."""
-    own = node[np.arange(len(labels)), labels]
-    t = pair_starts(data)
-    own[t] += edge[data.which[t], labels[t], labels[t + 1]]
-    total = np.concatenate([[0.0], np.cumsum(own)])
-    result: FloatArray = total[data.ptr[1:]] - total[data.ptr[:-1]]
-    return result

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from bayesfield.graph.compiled import CompiledField, compiled
-from bayesfield.inference.auto import Auto
 from bayesfield.inference.by_name import as_engine
 from bayesfield.inference.sampling.gibbs_chains import fresh, run
 from bayesfield.inference.sampling.sampled import Sampled
@@ -23,33 +22,33 @@ def replicates(
 ) -> Iterator[IntArray]:
     """For each of the parameters, points (S, F), one data set (N, n): positions in the states, −1 where codes has."""
     holes = codes < 0
-    drawn = _exact if isinstance(engine, Exact) else _sampled
+    drawn = _exact if engine.traits.exact else _sampled
     for states in drawn(known, len(codes), points, engine, rng):
         states[holes] = -1
         yield states
 
 
-def new_cases(posterior: Posterior, n: int, draws: int, rng: np.random.Generator) -> IntArray:
+def new_cases(posterior: Posterior, n: int, n_draws: int, rng: np.random.Generator) -> IntArray:
     """(n, variables) positions in the states, from the posterior predictive: each draw of the parameters its share."""
     if not isinstance(posterior.field, RandomField):
         raise InvalidInput("new cases are drawn of fields; labels are drawn given inputs")
     known = compiled(posterior.field)
-    points = posterior.sample(min(draws, n), rng)
+    points = posterior.sample(min(n_draws, n), rng)
     shape = np.zeros((-(-n // len(points)), posterior.field.n_variables), dtype=np.int64)
-    drawn = np.concatenate(list(replicates(known, shape, points, simulator(known, None), rng)))
+    drawn = np.concatenate(list(replicates(known, shape, points, simulator(known, "auto"), rng)))
     result: IntArray = rng.permutation(drawn)[:n]
     return result
 
 
 def simulator(known: CompiledField, engine: Any) -> Exact | Sampled:
     """What draws cases: exact where that is affordable, else Gibbs chains; or what a user asks for."""
-    if engine is None or isinstance(engine, Auto):
-        picked = (engine or Auto()).choose(known.graph)[0]
-        return picked if isinstance(picked, Exact) else Sampled()
-    chosen = as_engine(engine)
-    if not isinstance(chosen, Exact | Sampled):
+    chosen: Any = as_engine(engine)
+    if chosen.traits.chooses:
+        chosen, _ = chosen.choose(known.graph)
+        return chosen if chosen.traits.exact else Sampled()
+    if not chosen.traits.exact and chosen.traits.has_log_z:
         raise InvalidInput(f"cases are drawn by bf.Exact() or bf.Sampled(); got {engine!r}")
-    return chosen
+    return chosen  # type: ignore[no-any-return]
 
 
 def _exact(

@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from bayesfield.learning.baselines.max_margin import MaxMargin
+from bayesfield.model.conditional import CRF
 from bayesfield.posterior.posterior import Posterior
 from bayesfield.types import FloatArray, IntArray, InvalidInput, Outcome, Status
 
-METHODS = ("map", "marginal", "vote", "weighted_vote", "supergraph", "quadratic")
+PREDICTORS = ("map", "marginal", "vote", "weighted_vote", "supergraph", "quadratic")
 _EXACT = Status(Outcome.EXACT)
 
 
@@ -67,13 +68,13 @@ class Tally:
         self._entropy += entropy_of(marginal)
         self._count += 1
 
-    def prediction(self, method: str, labels: IntArray | None = None, status: Status = _EXACT) -> Prediction:
+    def prediction(self, predictor: str, labels: IntArray | None = None, status: Status = _EXACT) -> Prediction:
         """labels: instead of those with the largest share."""
         mean = self._marginal / self._count
         votes = self._votes / self._count
         total = self._weighted.sum(axis=1, keepdims=True)
         weighted = np.where(total > 0, self._weighted / np.where(total > 0, total, 1.0), votes)
-        shares = {"vote": votes, "weighted_vote": weighted}.get(method, mean)
+        shares = {"vote": votes, "weighted_vote": weighted}.get(predictor, mean)
         chosen = shares.argmax(axis=1) if labels is None else labels
         disagreement = 1.0 - votes[np.arange(len(chosen)), chosen]
         return Prediction(chosen, shares, entropy_of(mean), self._entropy / self._count, disagreement, status)
@@ -94,17 +95,26 @@ def joined(parts: Iterable[Prediction], labels: int) -> Prediction:
     return Prediction(**both, status=status)
 
 
-def checked(posterior: Posterior | MaxMargin, method: str, draws: int) -> Posterior:
+def checked(posterior: Any, predictor: str, n_draws: int) -> Posterior:
     """The request, if it makes sense. A point estimate plugs in, and has nothing to average over."""
-    if method not in METHODS:
-        raise InvalidInput(f"method is one of {', '.join(METHODS)}; got {method!r}")
-    if draws < 1:
-        raise InvalidInput(f"draws must be above zero; got {draws}")
-    if not isinstance(posterior, Posterior) and method != "map":
+    if predictor not in PREDICTORS:
+        raise InvalidInput(f"predictor is one of {', '.join(PREDICTORS)}; got {predictor!r}")
+    if n_draws < 1:
+        raise InvalidInput(f"n_draws must be above zero; got {n_draws}")
+    if isinstance(posterior, MaxMargin):
+        if predictor != "map":
+            raise InvalidInput(
+                "max-margin weights are a point, with no posterior to average over: take "
+                f'predictor="map", not {predictor!r}'
+            )
+        return posterior  # type: ignore[return-value]
+    if not isinstance(posterior, Posterior) or not isinstance(posterior.field, CRF):
+        kind = posterior.field if isinstance(posterior, Posterior) else type(posterior).__name__
         raise InvalidInput(
-            f'max-margin weights are a point, with no posterior to average over: take method="map", not {method!r}'
+            "predictions take a posterior of a CRF, as bf.fit_sequences or bf.fit_graphs returns it, and the data; "
+            f"the model is the posterior's own; got {kind!r}"
         )
-    return posterior  # type: ignore[return-value]
+    return posterior
 
 
 def entropy_of(p: FloatArray) -> FloatArray:

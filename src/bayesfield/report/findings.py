@@ -5,10 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfield.learning.objective import FieldObjective
+from bayesfield.correction.correct import FAR
 from bayesfield.posterior.check import Check
 from bayesfield.posterior.evidence import LogEvidence
-from bayesfield.posterior.posterior import FitRecord, Posterior
+from bayesfield.posterior.posterior import Posterior
+from bayesfield.posterior.record import FitRecord
 from bayesfield.report.wording import count, sentence
 from bayesfield.types import BayesfieldError, Outcome
 
@@ -88,7 +89,7 @@ def checked(posterior: Posterior, wanted: bool | Check | None) -> Checked:
             "This posterior came without its data (it was read from a file, or its parameters were given), so there is "
             "nothing to hold it against. posterior.with_data(X).report(...), with the cases of the fit, has the check.",
         )
-    if not isinstance(posterior.objective, FieldObjective):
+    if not posterior.objective.free.samples:
         return Checked(None, "There is nothing to check: inference on sequences is exact.", needless=True)
     if len(posterior.mean) > _LARGE:
         return Checked(
@@ -139,7 +140,7 @@ def remarks(posterior: Posterior, check: Checked) -> list[Remark]:
         _inference(record, check),
         Remark(check.level, "The check", sentence(check.check.verdict if check.check else check.reason)),
     ]
-    if not record.correction.settled or record.correction.reason.startswith("far from a Gaussian"):
+    if not record.correction.settled or record.correction.reason.startswith(FAR):
         found.append(Remark("care", "The shape", sentence(str(record.correction))))
     if record.form == "block":
         found.append(

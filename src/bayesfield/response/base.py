@@ -27,7 +27,7 @@ class Response(ABC):
     def product(self, vectors: FloatArray) -> FloatArray:
         """C · vectors, for (F,) or (F, D)."""
 
-    def bends(self, directions: FloatArray) -> FloatArray | None:
+    def second_derivatives(self, directions: FloatArray) -> FloatArray | None:
         """d²E[f]/dt² along each column t of directions, (F, D); None where only differences tell."""
         return None
 

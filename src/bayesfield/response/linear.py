@@ -177,12 +177,16 @@ class CurvedResponse(BlockResponse):
         super().__init__(design, *matrices)
         self._blocks, self._own, self._inverse, self._pieces = blocks, own, inverse, pieces
 
-    def bends(self, directions: FloatArray) -> FloatArray:
+    def second_derivatives(self, directions: FloatArray) -> FloatArray:
         step = max(1, _NUMBERS // max(len(self._blocks.beliefs), 1))
         slabs = [directions[:, k : k + step] for k in range(0, directions.shape[1], step)]
-        return np.concatenate([self._bends(slab) for slab in slabs], axis=1) if slabs else np.zeros_like(directions)
+        return (
+            np.concatenate([self._second_derivatives(slab) for slab in slabs], axis=1)
+            if slabs
+            else np.zeros_like(directions)
+        )
 
-    def _bends(self, directions: FloatArray) -> FloatArray:
+    def _second_derivatives(self, directions: FloatArray) -> FloatArray:
         a, p = self._blocks, self._pieces.blocks
         moved = self.factor.solve(self.slopes.T @ directions)  # u̇
         messages = self._inverse @ (a.embed @ moved) - self._own.T @ directions

@@ -85,11 +85,11 @@ class LocalResponse(LinearResponse):
         values = np.concatenate([self._entries, self._entries[off]])
         return sparse.csc_array((values, at), shape=(s.size, s.size))
 
-    def bends(self, directions: FloatArray) -> FloatArray | None:
+    def second_derivatives(self, directions: FloatArray) -> FloatArray | None:
         """By sparse products, which are made where they are asked for; not for large fields."""
         if self._skeleton.size > _DENSE:
             return None
-        return bethe_response(self._graph, self.design, self._beliefs).bends(directions)
+        return bethe_response(self._graph, self.design, self._beliefs).second_derivatives(directions)
 
     def system(self, weight: float, ridge: FloatArray) -> System:
         s, g = self._skeleton, self._graph.arrays

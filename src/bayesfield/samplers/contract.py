@@ -43,7 +43,8 @@ class Problem:
     def fingerprint(self) -> str:
         """Of the data and the prior, up to rounding; not of the rough shape."""
         o = self.objective
-        parts = (np.array([o.weight]), o.statistic, o.location, np.asarray(o.precision))
+        N = max(o.weight, 1.0)
+        parts = (np.array([o.weight]), o.statistic / N, o.prior.location, o.prior.precision)
         return hashlib.sha256(b"".join((np.round(p, 8) + 0.0).tobytes() for p in parts)).hexdigest()[:16]
 
 

@@ -5,16 +5,14 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from bayesfield.graph.structure import counts
+from bayesfield.inference.completion import completed
 from bayesfield.kernels.chains import langevin as chain_langevin
+from bayesfield.kernels.chains.passes import ChainArrays
 from bayesfield.kernels.gibbs import general as gibbs
 from bayesfield.kernels.gibbs import langevin
 from bayesfield.kernels.gibbs.single import HALF, WIDTH
-from bayesfield.learning.objective import FieldObjective, Objective
-from bayesfield.learning.phases.chain import ChainObjective
-from bayesfield.learning.phases.hidden import HiddenObjective
-from bayesfield.learning.phases.hidden_chain import HiddenChainObjective
-from bayesfield.posterior.imputation import completed
-from bayesfield.samplers.density import of_field
+from bayesfield.learning.objective import Objective
+from bayesfield.samplers.density import require_graph
 from bayesfield.types import FloatArray, InvalidInput
 
 
@@ -39,15 +37,20 @@ class Contrast(Protocol):
 
 
 def contrast_of(objective: Objective) -> Contrast:
-    if isinstance(objective, HiddenChainObjective):
-        raise InvalidInput("bf.Langevin() needs all labels, and some are open; take bf.NUTS() or bf.Metropolis()")
-    if isinstance(objective, ChainObjective):
+    data = objective.data
+    if not data.here or data.weights is not None:
+        raise InvalidInput("bf.Langevin() takes data in this process, each case counting once; take bf.NUTS()")
+    if not objective.free.samples and hasattr(data, "sequences"):
+        if objective.hidden:
+            raise InvalidInput("bf.Langevin() needs all labels, and some are open; take bf.NUTS() or bf.Metropolis()")
         return _Chains(objective)
-    field = of_field(objective)
-    if isinstance(field, HiddenObjective):
-        return _Holes(field)
-    finite = bool(np.isfinite(field.field.design.offset).all())
-    return _Pairs(field) if field.field.graph.binary_pairs and finite and field.weight else _Tables(field)
+    require_graph(objective)
+    if objective.hidden:
+        return _Holes(objective)
+    finite = bool(np.isfinite(objective.free.design.offset).all())
+    return (
+        _Pairs(objective) if objective.free.graph.binary_pairs and finite and objective.weight else _Tables(objective)
+    )
 
 
 class _Pairs:
@@ -55,22 +58,22 @@ class _Pairs:
 
     generators = HALF
 
-    def __init__(self, objective: FieldObjective) -> None:
-        design, codes = objective.field.design, objective.codes
+    def __init__(self, objective: Objective) -> None:
+        design, codes, prior = objective.free.design, objective.data.cases.codes, objective.prior
         batches = -(-len(codes) // WIDTH)
         data = np.zeros((batches * WIDTH, codes.shape[1]), dtype=np.float32)
         data[: len(codes)] = codes
         self.known = langevin.Contrast(
-            graph=objective.field.graph.arrays,
+            graph=objective.free.graph.arrays,
             data=np.ascontiguousarray(data.reshape(batches, WIDTH, -1).transpose(0, 2, 1)),
             cases=len(codes),
             row_ptr=design.matrix.indptr.astype(np.int64),
             column=design.matrix.indices.astype(np.int64),
             value=design.matrix.data,
             offset=design.offset,
-            statistic=objective.statistic,
-            location=objective.location,
-            precision=_full(objective.precision),
+            statistic=objective.statistic / max(objective.weight, 1.0),
+            location=prior.location,
+            precision=prior.matrix(),
         )
 
     def drift(self, steps: Steps, x: FloatArray, seeds: np.ndarray, kept: FloatArray) -> None:
@@ -80,41 +83,42 @@ class _Pairs:
 class _Tables:
     """Fields of any kind: a Gibbs chain for each case."""
 
-    def __init__(self, objective: FieldObjective) -> None:
+    def __init__(self, objective: Objective) -> None:
         self._objective = objective
-        self.generators = max(len(objective.codes), 1)
+        self.generators = max(len(objective.data.cases.codes), 1)
 
     def drift(self, steps: Steps, x: FloatArray, seeds: np.ndarray, kept: FloatArray) -> None:
         objective, thin = self._objective, len(steps.noise) // len(kept)
-        graph, design = objective.field.graph, objective.field.design
-        data = objective.codes.astype(np.int32)
+        graph, design = objective.free.graph, objective.free.design
+        data = objective.data.cases.codes.astype(np.int32)
         unused = np.zeros(graph.n_entries)
         for k, noise in enumerate(steps.noise):
             states = data.copy()
             gibbs.sweep_chains(graph.arrays, design.potentials(x), states, seeds, steps.sweeps, unused)
-            mean = design.expectations(counts(graph, states.astype(np.int64))) / max(len(data), 1)
-            x += 0.5 * steps.size**2 * (steps.covariance @ -objective.gradient(x, mean)) + noise
+            free = design.expectations(counts(graph, states.astype(np.int64)))
+            slope = objective.statistic - free - objective.prior.pull(x)
+            x += 0.5 * steps.size**2 * (steps.covariance @ slope) + noise
             kept[k // thin] = x
 
 
 class _Holes:
     """Cases with holes: a clamped draw fills them, and a free Gibbs chain goes on from there, for each case."""
 
-    def __init__(self, objective: HiddenObjective) -> None:
+    def __init__(self, objective: Objective) -> None:
         self._objective = objective
-        self.generators = max(len(objective.codes), 1)
+        self.generators = max(len(objective.data.cases.codes), 1)
 
     def drift(self, steps: Steps, x: FloatArray, seeds: np.ndarray, kept: FloatArray) -> None:
         objective, thin = self._objective, len(steps.noise) // len(kept)
-        graph, design = objective.field.graph, objective.field.design
+        graph, design, cases = objective.free.graph, objective.free.design, objective.data.cases
         unused = np.zeros(graph.n_entries)
         for k, noise in enumerate(steps.noise):
             rng = np.random.default_rng(int(seeds[0, 0]) >> 1)  # anew at every step: the same in blocks of any length
-            filled = completed(objective.codes, objective.clamped, x, rng)
+            filled = completed(cases.codes, cases.clamped, x, rng)
             states = filled.astype(np.int32)
             gibbs.sweep_chains(graph.arrays, design.potentials(x), states, seeds, steps.sweeps, unused)
-            free, given = (design.expectations(counts(graph, s)) / len(filled) for s in (states, filled))
-            x += 0.5 * steps.size**2 * (steps.covariance @ -objective.gradient(x, free, given)) + noise
+            free, shown = (design.expectations(counts(graph, s)) for s in (states, filled))
+            x += 0.5 * steps.size**2 * (steps.covariance @ (shown - free - objective.prior.pull(x))) + noise
             kept[k // thin] = x
 
 
@@ -123,11 +127,11 @@ class _Chains:
 
     generators = 1
 
-    def __init__(self, objective: ChainObjective) -> None:
-        crf, data = objective.crf, objective.data
+    def __init__(self, objective: Objective) -> None:
+        crf, data = objective.data.crf, objective.data.sequences
         assert data.labels is not None
         self.known = chain_langevin.ChainContrast(
-            chains=objective.chains,
+            chains=ChainArrays(data.ptr, data.which),
             row_ptr=data.inputs.indptr,
             column=data.inputs.indices,
             value=data.inputs.data.astype(np.float64),
@@ -136,8 +140,8 @@ class _Chains:
             edge_tables=crf.edge_tables,
             labels=data.labels,
             statistic=objective.statistic,
-            location=objective.location,
-            precision=_full(objective.precision),
+            location=objective.prior.location,
+            precision=objective.prior.matrix(),
         )
 
     def drift(self, steps: Steps, x: FloatArray, seeds: np.ndarray, kept: FloatArray) -> None:
@@ -158,7 +162,3 @@ class _Chains:
             np.empty((D, K)),
             np.empty(K),
         )
-
-
-def _full(precision: FloatArray) -> FloatArray:
-    return precision if precision.ndim == 2 else np.diag(precision)

@@ -1,58 +1,47 @@
 """An objective as the arrays that compiled samplers need."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from bayesfield.inference.contract import Engine
 from bayesfield.inference.messages.belief_propagation import Bethe
-from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.kernels.likelihood.density import Packed, Target
 from bayesfield.kernels.messages.pairs import PairArrays, pair_arrays
 from bayesfield.kernels.trees.passes import TreeArrays
-from bayesfield.learning.objective import FieldObjective, Objective
-from bayesfield.learning.phases.hidden import HiddenObjective
+from bayesfield.learning.objective import Objective
 from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput
 
 
-def with_engine(objective: Objective, engine: Engine) -> Objective:
-    """A field's objective with this engine; chains of labels have an exact one of their own."""
-    return replace(objective, engine=engine) if isinstance(objective, FieldObjective) else objective
-
-
-def of_field(objective: Objective) -> FieldObjective:
-    """For samplers that move the field's own states."""
-    if not isinstance(objective, FieldObjective):
+def require_graph(objective: Objective) -> None:
+    """For samplers that move a field's own states."""
+    if not objective.free.samples:
         raise InvalidInput(
             "this sampler needs a random field; for chains of labels take bf.NUTS(), bf.Metropolis() or bf.Langevin()"
         )
-    return objective
 
 
 def fast_target(objective: Objective, engine: Engine) -> Target | None:
     """The posterior for compiled samplers: with Exact(), and with Bethe() as it comes on binary pairwise fields."""
-    if not isinstance(objective, FieldObjective) or isinstance(objective, HiddenObjective):
+    if not objective.free.samples or len(objective.phases) > 1:
         return None
-    graph, design = objective.field.graph, objective.field.design
-    exact = isinstance(engine, Exact)
+    graph, design = objective.free.graph, objective.free.design
+    exact = engine.traits.batched
     if not exact and not (engine == Bethe() and graph.binary_pairs and np.isfinite(design.offset).all()):
         return None
-    full = objective.precision.ndim == 2
-    size = len(objective.statistic)
+    prior, size = objective.prior, objective.size
     return Target(
         exact=exact,
-        tree=engine.junction_tree(graph) if isinstance(engine, Exact) else _no_tree(),
+        tree=engine.junction_tree(graph) if exact else _no_tree(),  # type: ignore[attr-defined]
         graph=graph.arrays if not exact else _no_graph(),
         pairs=graph.plan("pairs", pair_arrays) if not exact else _no_pairs(),
         row_ptr=design.matrix.indptr.astype(np.int64),
         column=design.matrix.indices.astype(np.int64),
         value=design.matrix.data,
         offset=design.offset,
-        statistic=objective.statistic,
+        statistic=objective.statistic / max(objective.weight, 1.0),
         weight=objective.weight,
-        location=objective.location,
-        diagonal=np.zeros(size) if full else objective.precision,
-        matrix=objective.precision if full else np.empty((0, 0)),
+        location=prior.location,
+        diagonal=prior.precision if prior.independent else np.zeros(size),
+        matrix=np.empty((0, 0)) if prior.independent else prior.precision,
     )
 
 

@@ -15,10 +15,9 @@ from bayesfield.graph.structure import counts
 from bayesfield.inference.sampling.gibbs_chains import gibbs_draws
 from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.inference.trees.junction_tree import Exact
-from bayesfield.learning.objective import FieldObjective
-from bayesfield.learning.phases.hidden import HiddenObjective
+from bayesfield.learning.objective import Objective
 from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Stats
-from bayesfield.samplers.density import of_field
+from bayesfield.samplers.density import require_graph
 from bayesfield.samplers.steps import drive
 from bayesfield.types import FloatArray, IntArray, Options
 
@@ -47,9 +46,9 @@ class Exchange(Options):
 
     def prepare(self, problem: Problem) -> "_Shared":
         shape = problem.factor * (self.scale * 2.38 / np.sqrt(max(problem.size, 1)))
-        objective = of_field(problem.objective)
-        if isinstance(self.engine, Exact):  # planned once, before threads ask for it
-            self.engine.junction_tree(objective.field.graph)
+        objective = problem.objective
+        require_graph(objective)
+        self.engine.preview(objective.free.graph)  # planned once, before threads ask for it
         return _Shared(objective, shape)
 
     def advance(self, shared: "_Shared", chains: list[Chain], draws: int, thin: int) -> tuple[FloatArray, Stats]:
@@ -62,38 +61,42 @@ class Exchange(Options):
                 kept[c, step // thin] = chain.position
         return kept, {"acceptance": accepted}
 
-    def _move(self, objective: FieldObjective, chain: Chain, move: FloatArray) -> bool:
+    def _move(self, objective: Objective, chain: Chain, move: FloatArray) -> bool:
         proposal = chain.position + move
-        field, N = objective.field, int(objective.weight)
+        phase, N = objective.free, int(objective.weight)
         # log p(λ'|x) − log p(λ|x) + log p(y|λ) − log p(y|λ'); the gradient has N (f̄(y) − f̄(x)) and the prior's pull
         ratio = 0.0
         if N:
-            drawn = self._draw(objective, field.design.potentials(proposal), N, chain.uniforms)
-            mean = field.design.expectations(counts(field.graph, drawn)) / N
-            ratio = self._gain(objective, chain, proposal) - N * float(move @ mean)
-        ratio += objective.log_prior(proposal) - objective.log_prior(chain.position)
+            drawn = self._draw(objective, phase.design.potentials(proposal), N, chain.uniforms)
+            drawn_features = phase.design.expectations(counts(phase.graph, drawn))
+            ratio = self._gain(objective, chain, proposal) - float(move @ drawn_features)
+        ratio += objective.prior.log_kernel(proposal) - objective.prior.log_kernel(chain.position)
         if not np.log(chain.uniforms.random()) < ratio:  # no number is no reason to move
             return False
         chain.position, chain.memory = proposal, None
         return True
 
-    def _gain(self, objective: FieldObjective, chain: Chain, proposal: FloatArray) -> float:
+    def _gain(self, objective: Objective, chain: Chain, proposal: FloatArray) -> float:
         """By how much the proposal raises the data's unnormalised log-probability, all holes summed over."""
-        if not isinstance(objective, HiddenObjective):
-            return float((proposal - chain.position) @ objective.statistic) * objective.weight
+        gain = float((proposal - chain.position) @ objective.statistic)
+        clamped = objective.phases[1:]
+        if not clamped:
+            return gain
         if chain.memory is None:
-            chain.memory = objective.completed(chain.position).log_z
-        found = objective.completed(proposal)
-        settled = all(marginals.status.converged for _, marginals in found.phases)
-        return found.log_z - float(chain.memory) if settled else -np.inf
+            chain.memory = sum(-phase.weight * phase.at(chain.position).log_z for phase in clamped)
+        answers = [phase.at(proposal) for phase in clamped]
+        if not all(answer.status.converged for answer in answers):
+            return -np.inf
+        there = sum(-phase.weight * answer.log_z for phase, answer in zip(clamped, answers, strict=True))
+        return gain + float(there) - float(chain.memory)
 
-    def _draw(self, objective: FieldObjective, theta: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
-        graph = objective.field.graph
-        if isinstance(self.engine, Exact):
-            return self.engine.sample(graph, theta, n, rng)
-        return gibbs_draws(graph, theta, n, self.engine.burn_in, int(rng.integers(2**62)))
+    def _draw(self, objective: Objective, theta: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
+        graph = objective.free.graph
+        if self.engine.traits.exact:
+            return self.engine.sample(graph, theta, n, rng)  # type: ignore[union-attr]
+        return gibbs_draws(graph, theta, n, self.engine.burn_in, int(rng.integers(2**62)))  # type: ignore[union-attr]
 
 
 class _Shared(NamedTuple):
-    objective: FieldObjective
+    objective: Objective
     shape: FloatArray

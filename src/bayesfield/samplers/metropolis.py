@@ -11,14 +11,13 @@ import numpy as np
 
 from bayesfield import parallel
 from bayesfield.inference.contract import Engine
-from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.kernels.likelihood import density
 from bayesfield.kernels.likelihood import metropolis as kernel
 from bayesfield.kernels.messages.bethe_lanes import WIDTH
 from bayesfield.learning.objective import Objective
 from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Stats
-from bayesfield.samplers.density import fast_target, with_engine
+from bayesfield.samplers.density import fast_target
 from bayesfield.samplers.steps import drive
 from bayesfield.types import FloatArray, Options
 
@@ -44,11 +43,11 @@ class Metropolis(Options):
 
     def lanes(self, chains: int) -> int:
         """Bethe's lanes cost the same full or not; exact ones are worked one after another."""
-        return WIDTH if isinstance(self.engine, Bethe) else min(WIDTH, -(-chains // parallel.cores()))
+        return WIDTH if self.engine.traits.as_published else min(WIDTH, -(-chains // parallel.cores()))
 
     def prepare(self, problem: Problem) -> "_Shared":
         shape = problem.factor * (self.scale * 2.38 / np.sqrt(max(problem.size, 1)))
-        objective = with_engine(problem.objective, self.engine)
+        objective = problem.objective.with_engine(self.engine)
         return _Shared(objective, shape, fast_target(objective, self.engine))
 
     def advance(self, shared: "_Shared", chains: list[Chain], draws: int, thin: int) -> tuple[FloatArray, Stats]:

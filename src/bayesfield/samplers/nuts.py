@@ -14,9 +14,9 @@ from bayesfield import parallel
 from bayesfield.inference.contract import Engine
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.kernels.likelihood import density
-from bayesfield.learning.objective import FieldObjective, Objective
+from bayesfield.learning.objective import Objective
 from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run
-from bayesfield.samplers.density import fast_target, pack, with_engine
+from bayesfield.samplers.density import fast_target, pack
 from bayesfield.types import FloatArray, InvalidInput, Options
 
 _STATS = {
@@ -41,7 +41,7 @@ class NUTS(Options):
     def run(self, problem: Problem, chains: list[Chain], plan: Plan, watch: Progress) -> Run:
         """Chains go on from where they stand, with a step size tuned anew: not the same numbers as in one long run."""
         nutpie = _nutpie()
-        objective = with_engine(problem.objective, self.engine)
+        objective = problem.objective.with_engine(self.engine)
         objective.at(problem.centre)  # compiled and planned before threads ask for it
         if not problem.size:
             return Run(np.empty((len(chains), plan.draws, 0)), {}, chains)
@@ -85,8 +85,8 @@ class NUTS(Options):
 
 def _density(objective: Objective, problem: Problem) -> Callable[[FloatArray], tuple[float, FloatArray]]:
     """log posterior and its gradient in z; in one compiled call where the engine is exact."""
-    exact = isinstance(objective, FieldObjective) and isinstance(objective.engine, Exact)
-    target = fast_target(objective, Exact()) if exact else None
+    engine = objective.free.engine
+    target = fast_target(objective, engine) if engine.traits.batched else None
     wide = problem.factor.ndim == 2
     turned = np.ascontiguousarray(problem.factor.T)
 

@@ -10,15 +10,18 @@ from typing import Any
 import numpy as np
 
 from bayesfield.fitting.fields import fit
+from bayesfield.fitting.graphs import fit_graphs
 from bayesfield.fitting.sequences import fit_sequences
-from bayesfield.inference.auto import Auto
-from bayesfield.inference.messages.belief_propagation import Bethe
-from bayesfield.inference.sampling.sampled import Sampled
+from bayesfield.inference.contract import Engine
 from bayesfield.inference.trees.junction_tree import Exact
-from bayesfield.learning.phases.hidden import mrf_objective
-from bayesfield.learning.phases.hidden_chain import sequence_objective
+from bayesfield.learning.objective import Objective
+from bayesfield.learning.phases.cases import field_objective
+from bayesfield.learning.phases.graphs import graph_objective
+from bayesfield.learning.phases.sequences import sequence_objective
+from bayesfield.learning.prior import gaussian
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.model.field import RandomField
+from bayesfield.model.graphs import Graphs, as_graphs
 from bayesfield.model.prior import Parametrised, Prior, as_prior
 from bayesfield.parallel import Cluster
 from bayesfield.posterior.posterior import Posterior
@@ -39,12 +42,12 @@ def sample_posterior(
     prior: Prior | None = None,
     sampler: Sampler | None = None,
     *,
-    draws: int = 1000,
+    n_draws: int = 1000,
     chains: int | None = None,
     warmup: int | None = None,
     thin: int | None = None,
     shape: Posterior | None = None,
-    seed: int = 0,
+    rng: np.random.Generator | int | None = 0,
     resume: Draws | None = None,
     watch: Progress | None = None,
     client: Any = None,
@@ -55,17 +58,23 @@ def sample_posterior(
     by default Normal(variance=1). sampler: bf.NUTS() by default; bf.Metropolis(), bf.Exchange() or bf.Langevin(), each
     with options of its own.
 
-    draws: kept for each of the chains (by default 4), every ``thin``-th step (by default every one). warmup: steps
+    n_draws: kept for each of the chains (by default 4), every ``thin``-th step (by default every one). warmup: steps
     before, which tune step sizes and are not kept; by default 300 for NUTS and 50 · F, at least 1,000, for the others.
-    shape: a posterior whose Gaussian gives starts, proposals and mass matrix; by default a quick fit. resume: earlier
+    shape: a posterior whose Gaussian gives starts, proposals and mass matrix; by default a short fit. resume: earlier
     draws of the same posterior to go on from, with as many chains and as thin, without warm-up unless asked for; the
     new draws are appended. watch: called with the share of the work done. client: a dask.distributed.Client, whose
     workers run a chain each; the same numbers.
     """
-    chosen = NUTS() if sampler is None else sampler
-    problem = _problem(field, X, _fixed(prior, field), _checked(chosen), shape)
-    length = _length(draws, chains, warmup, thin, resume)
-    return sample_problem(field, problem, chosen, length, seed, resume, watch, client)
+    chosen, stated = _checked(sampler), _fixed(prior, field)
+    engine = getattr(chosen, "engine", None)
+    objective = field_objective(field, X, stated, engine or Exact())
+
+    def shaped() -> Posterior:
+        return fit(field, X, stated, _shaping(engine), correction="none", form="dense")
+
+    problem = _problem(field, objective, chosen, shape or shaped())
+    length = _length(n_draws, chains, warmup, thin, resume)
+    return sample_problem(field, problem, chosen, length, _seed(rng), resume, watch, client)
 
 
 def sample_sequences(
@@ -76,12 +85,12 @@ def sample_sequences(
     sampler: Sampler | None = None,
     *,
     Z: Sequence[Any] | None = None,
-    draws: int = 1000,
+    n_draws: int = 1000,
     chains: int | None = None,
     warmup: int | None = None,
     thin: int | None = None,
     shape: Posterior | None = None,
-    seed: int = 0,
+    rng: np.random.Generator | int | None = 0,
     resume: Draws | None = None,
     watch: Progress | None = None,
     client: Any = None,
@@ -92,17 +101,49 @@ def sample_sequences(
     bf.Langevin(). The rest as in ``bf.sample_posterior``. With more than a thousand parameters NUTS takes widths from
     the shape, not its correlations: a full product would take longer than a gradient.
     """
-    chosen = NUTS() if sampler is None else sampler
+    chosen, stated = _checked(sampler), _fixed(prior, crf)
     if not isinstance(chosen, NUTS | Metropolis | Langevin):
         raise InvalidInput(f"chains of labels have bf.NUTS(), bf.Metropolis() and bf.Langevin(); got {chosen!r}")
-    given, data = _fixed(prior, crf), X if isinstance(X, Sequences) else as_sequences(crf, X, y, Z)
-    objective = sequence_objective(crf, data, given)
+    data = X if isinstance(X, Sequences) else as_sequences(crf, X, y, Z)
+    objective = sequence_objective(crf, data, gaussian(stated, crf))
     if shape is None:
-        shape = fit_sequences(crf, data, prior=given, correction="none", form="dense")
-    small = crf.n_parameters <= _FULL or not isinstance(chosen, NUTS)
-    problem = Problem(objective, shape.mean, shape.form.draws(np.eye(crf.n_parameters)) if small else shape.sd)
-    length = _length(draws, chains, warmup, thin, resume)
-    return sample_problem(crf, problem, chosen, length, seed, resume, watch, client)
+        shape = fit_sequences(crf, data, prior=stated, correction="none", form="dense")
+    problem = _problem(crf, objective, chosen, shape)
+    length = _length(n_draws, chains, warmup, thin, resume)
+    return sample_problem(crf, problem, chosen, length, _seed(rng), resume, watch, client)
+
+
+def sample_graphs(
+    crf: CRF,
+    X: Sequence[Any] | Graphs,
+    y: Sequence[Any] | None = None,
+    prior: Prior | None = None,
+    sampler: Sampler | None = None,
+    *,
+    n_draws: int = 1000,
+    chains: int | None = None,
+    warmup: int | None = None,
+    thin: int | None = None,
+    shape: Posterior | None = None,
+    rng: np.random.Generator | int | None = 0,
+    resume: Draws | None = None,
+    watch: Progress | None = None,
+    client: Any = None,
+) -> Draws:
+    """Draws of a CRF's parameters given labelled graphs.
+
+    X, y, prior: as in ``bf.fit_graphs``. sampler: any, with the engine that it has; bf.NUTS() with exact inference by
+    default. The rest as in ``bf.sample_posterior``.
+    """
+    chosen, stated = _checked(sampler), _fixed(prior, crf)
+    data = X if isinstance(X, Graphs) else as_graphs(crf, X, y)
+    engine = getattr(chosen, "engine", None)
+    objective = graph_objective(crf, data, gaussian(stated, crf), engine or Exact())
+    if shape is None:
+        shape = fit_graphs(crf, data, prior=stated, engine=_shaping(engine), correction="none", form="dense")
+    problem = _problem(crf, objective, chosen, shape)
+    length = _length(n_draws, chains, warmup, thin, resume)
+    return sample_problem(crf, problem, chosen, length, _seed(rng), resume, watch, client)
 
 
 @dataclass(frozen=True)
@@ -114,9 +155,13 @@ class Length:
     warmup: int | None = None
     thin: int = 1
 
+    def options(self) -> dict[str, Any]:
+        """As arguments of ``bf.sample_posterior``."""
+        return {"n_draws": self.draws, "chains": self.chains, "warmup": self.warmup, "thin": self.thin}
+
     def __post_init__(self) -> None:
         if self.draws < 1 or self.chains < 1 or self.thin < 1 or (self.warmup is not None and self.warmup < 0):
-            raise InvalidInput("draws, chains and thin must be above zero, and warmup not below it")
+            raise InvalidInput("n_draws, chains and thin must be above zero, and warmup not below it")
 
 
 def _length(draws: int, chains: int | None, warmup: int | None, thin: int | None, resume: Draws | None) -> Length:
@@ -177,43 +222,48 @@ def _alone(sampler: Sampler, problem: Problem, plan: Plan, chain: Chain) -> Run:
 
 
 def _checked(sampler: Any) -> Any:
-    if not isinstance(sampler, Sampler):
+    chosen = NUTS() if sampler is None else sampler
+    if not isinstance(chosen, Sampler):
         raise InvalidInput(f"sampler is an object such as bf.NUTS() or bf.Metropolis(); got {sampler!r}")
-    if isinstance(sampler, NUTS | Metropolis) and isinstance(sampler.engine, Sampled):
+    if isinstance(chosen, NUTS | Metropolis) and not chosen.engine.traits.has_log_z:
         raise InvalidInput(
-            f"{sampler!r} needs log Z, which sampling does not give; bf.Exchange(bf.Sampled()) does without, or take "
+            f"{chosen!r} needs log Z, which sampling does not give; bf.Exchange(bf.Sampled()) does without, or take "
             "another engine"
         )
-    return sampler
+    return chosen
+
+
+def _seed(rng: np.random.Generator | int | None) -> int:
+    return rng if isinstance(rng, int) else int(np.random.default_rng(rng).integers(2**31))
 
 
 def _warmup(sampler: Sampler, size: int) -> int:
     return 300 if isinstance(sampler, NUTS) else max(1000, 50 * size)
 
 
-def _fixed(prior: Prior | None, field: Parametrised) -> Prior:
+def _fixed(prior: Prior | None, model: Parametrised) -> Prior:
     """A prior whose shape does not depend on the data."""
-    known = as_prior(prior)
-    if known.learned(field) or known.tails(field) is not None:
+    stated = as_prior(prior)
+    if stated.learned(model) or stated.tails(model) is not None:
         raise InvalidInput(
             "samplers take a bf.Normal whose variances are numbers; where the data are to choose them, fit first and "
             "give posterior.prior"
         )
-    return known
+    return stated
 
 
-def _problem(field: RandomField, X: Any, prior: Prior, sampler: Sampler, shape: Posterior | None) -> Problem:
-    require_dense(field.n_parameters, "a sampler's proposals", "Tie parameters, or take bf.fit.")
-    engine = getattr(sampler, "engine", None)
-    objective = mrf_objective(field, X, prior, engine if engine is not None else Exact())
-    if shape is None:
-        shape = fit(field, X, prior, _shaping(engine), correction="none", form="dense")
-    if len(shape.mean) != field.n_parameters:
-        raise InvalidInput(f"the shape has {len(shape.mean)} parameters, the field {field.n_parameters}")
-    factor = shape.form.draws(np.eye(field.n_parameters))
-    return Problem(objective, shape.mean, factor)
+def _problem(model: Parametrised, objective: Objective, sampler: Sampler, shape: Posterior) -> Problem:
+    """Where the posterior is, and its shape: widths alone where NUTS has very many parameters."""
+    size = model.n_parameters
+    if len(shape.mean) != size:
+        raise InvalidInput(f"the shape has {len(shape.mean)} parameters, the model {size}")
+    if size > _FULL and isinstance(sampler, NUTS) and not objective.free.samples:
+        return Problem(objective, shape.mean, shape.sd)
+    require_dense(size, "a sampler's proposals", "Tie parameters, or take bf.fit.")
+    return Problem(objective, shape.mean, shape.form.draws(np.eye(size)))
 
 
-def _shaping(engine: Any) -> Any:
-    """The engine of the quick fit: the sampler's own, where that gives a log Z."""
-    return Auto() if engine is None or isinstance(engine, Sampled | Bethe) else engine
+def _shaping(engine: Engine | None) -> Engine | str:
+    """The engine of the short fit: the sampler's own, where that is exact or has a correction."""
+    plain = engine is None or not engine.traits.has_log_z or engine.traits.as_published
+    return "auto" if plain or engine is None else engine

@@ -29,8 +29,8 @@ from bayesfield.model.prior import Normal
 
 PREDICTORS: dict[str, Predictor] = {
     **predictors.PREDICTORS,
-    "quadratic, distance 3": ("corrected", {"method": "quadratic", "distance": 3}),
-    "EP": ("EP", {"method": "marginal"}),
+    "quadratic, distance 3": ("corrected", {"predictor": "quadratic", "distance": 3}),
+    "EP": ("EP", {"predictor": "marginal"}),
 }
 
 
@@ -93,7 +93,7 @@ class DocumentPrediction(Experiment):
         for name, predictor in PREDICTORS.items():
             if store.has(cell(task, name)):
                 continue
-            found, seconds = predicted(crf, posteriors, predictor, test)
+            found, seconds = predicted(posteriors, predictor, test)
             row = {"method": name, "split": task.number, **scores(found, test.labels), **seconds}
             store.put(cell(task, name), [{**row, "status": str(found.status)}])
 

@@ -23,7 +23,7 @@ from bayesfield.inference.messages.kikuchi import Kikuchi
 from bayesfield.inference.queries import sample
 from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.inference.trees.junction_tree import Exact
-from bayesfield.learning.phases.composite import PseudoLikelihood
+from bayesfield.learning.search.pseudo_likelihood import PseudoLikelihood
 from bayesfield.model.builders import grid
 from bayesfield.model.prior import Normal
 from bayesfield.samplers.exchange import Exchange

@@ -3,7 +3,6 @@
 Seconds are those of the processor, so that they mean the same on a busy machine and with any number of jobs.
 """
 
-import dataclasses
 import time
 import warnings
 from collections.abc import Callable
@@ -76,9 +75,7 @@ class FieldProblem(NamedTuple):
         return fit(self.field, self.X, self.prior, rng=rng, **options)
 
     def sample(self, sampler: Sampler, length: Length, seed: int) -> Draws:
-        return sample_posterior(
-            self.field, self.X, self.prior, sampler, shape=self.shape, seed=seed, **dataclasses.asdict(length)
-        )
+        return sample_posterior(self.field, self.X, self.prior, sampler, shape=self.shape, rng=seed, **length.options())
 
 
 class ChainProblem(NamedTuple):
@@ -91,9 +88,9 @@ class ChainProblem(NamedTuple):
         return fit_sequences(self.crf, self.data, prior=self.prior, rng=rng, **options)
 
     def sample(self, sampler: Sampler, length: Length, seed: int) -> Draws:
-        options = dataclasses.asdict(length)
+        options = length.options()
         return sample_sequences(
-            self.crf, self.data, prior=self.prior, sampler=sampler, shape=self.shape, seed=seed, **options
+            self.crf, self.data, prior=self.prior, sampler=sampler, shape=self.shape, rng=seed, **options
         )
 
 

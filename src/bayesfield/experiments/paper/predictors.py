@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bayesfield.diagnostics import calibration_error
-from bayesfield.model.conditional import CRF, Sequences
+from bayesfield.model.conditional import Sequences
 from bayesfield.prediction.chain import predict_sequences
 from bayesfield.prediction.tally import Prediction
 from bayesfield.types import FloatArray
@@ -31,26 +31,26 @@ def scores(found: Prediction, truth: np.ndarray) -> dict[str, float]:
 
 Predictor = tuple[str, dict[str, Any]]  # which posterior, and how to predict by it
 PREDICTORS: dict[str, Predictor] = {
-    "MAP": ("Laplace", {"method": "map"}),
-    "marginal, Laplace": ("Laplace", {"method": "marginal"}),
-    "marginal": ("corrected", {"method": "marginal"}),
-    "vote": ("corrected", {"method": "vote"}),
-    "weighted vote": ("corrected", {"method": "weighted_vote"}),
-    "super-graph, hard ties": ("corrected", {"method": "supergraph", "draws": COPIES}),
-    "super-graph, ties 1": ("corrected", {"method": "supergraph", "draws": COPIES, "tie": 1.0}),
-    "quadratic": ("corrected", {"method": "quadratic"}),
-    "max margin": ("max margin", {"method": "map"}),
+    "MAP": ("Laplace", {"predictor": "map"}),
+    "marginal, Laplace": ("Laplace", {"predictor": "marginal"}),
+    "marginal": ("corrected", {"predictor": "marginal"}),
+    "vote": ("corrected", {"predictor": "vote"}),
+    "weighted vote": ("corrected", {"predictor": "weighted_vote"}),
+    "super-graph, hard ties": ("corrected", {"predictor": "supergraph", "n_draws": COPIES}),
+    "super-graph, ties 1": ("corrected", {"predictor": "supergraph", "n_draws": COPIES, "tie": 1.0}),
+    "quadratic": ("corrected", {"predictor": "quadratic"}),
+    "max margin": ("max margin", {"predictor": "map"}),
 }
 
 
 def predicted(
-    crf: CRF, posteriors: Mapping[str, Callable[[], Any]], predictor: Predictor, test: Sequences
+    posteriors: Mapping[str, Callable[[], Any]], predictor: Predictor, test: Sequences
 ) -> tuple[Prediction, dict[str, Any]]:
     """A predictor's answer; seconds of the processor, for it and for its posterior, if that is new; how it ended."""
     begun = time.process_time()
     posterior = posteriors[predictor[0]]()
     fitted = time.process_time()
-    found = predict_sequences(crf, posterior, test, **predictor[1])
+    found = predict_sequences(posterior, test, **predictor[1])
     seconds = {"seconds": round(time.process_time() - fitted, 3), "fit_seconds": round(fitted - begun, 3)}
     record = getattr(posterior, "record", posterior)  # max-margin weights have their status themselves
     return found, {**seconds, "converged": bool(record.status.converged and found.status.converged)}

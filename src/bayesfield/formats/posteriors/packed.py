@@ -10,22 +10,22 @@ import numpy as np
 import pandas as pd
 
 from bayesfield import memory
-from bayesfield.correction.second_order import CorrectionRecord
+from bayesfield.correction.record import CorrectionRecord
 from bayesfield.inference.auto import Auto
 from bayesfield.inference.enumeration import Enumeration
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.inference.messages.kikuchi import Kikuchi
 from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.inference.trees.junction_tree import Exact
-from bayesfield.learning.search.minimise import Iteration
-from bayesfield.learning.search.modes import Start, Starts
+from bayesfield.learning.search.optimum import Start, Starts
+from bayesfield.learning.search.progress import Iteration
 from bayesfield.model.adaptive_prior import ARD, Cauchy
 from bayesfield.model.conditional import CRF
 from bayesfield.model.field import FactorBlock, RandomField, as_states
 from bayesfield.model.prior import Normal, Prior
 from bayesfield.posterior.check import Check
-from bayesfield.posterior.posterior import FitRecord
 from bayesfield.posterior.prior_record import PriorRecord
+from bayesfield.posterior.record import FitRecord, Plan
 from bayesfield.types import Cost, IntArray, InvalidInput, Outcome, Status
 
 KINDS: dict[str, Any] = {
@@ -33,7 +33,7 @@ KINDS: dict[str, Any] = {
     for kind in (
         *(Auto, Bethe, Enumeration, Exact, Kikuchi, Sampled),
         *(ARD, Cauchy, Normal),
-        *(Check, CorrectionRecord, FitRecord, Iteration, PriorRecord, Start, Starts, Status),
+        *(Check, CorrectionRecord, FitRecord, Iteration, Plan, PriorRecord, Start, Starts, Status),
         FactorBlock,
     )
 }

@@ -28,12 +28,17 @@ from bayesfield.graph.compiled import compiled
 from bayesfield.graph.structure import Graph
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.inference.messages.kikuchi import Kikuchi
-from bayesfield.learning.objective import observed_objective
+from bayesfield.learning.phases.cases import case_objective
+from bayesfield.learning.precision.at import precision_at
+from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.precision.block import BlockPrecision
-from bayesfield.learning.precision.forms import DensePrecision, Precision, SparsePrecision
+from bayesfield.learning.precision.dense import DensePrecision
+from bayesfield.learning.precision.sparse import SparsePrecision
+from bayesfield.learning.prior import GaussianPrior
 from bayesfield.model.field import RandomField
 from bayesfield.model.prior import Prior
-from bayesfield.posterior.posterior import FitRecord, Posterior
+from bayesfield.posterior.posterior import Posterior
+from bayesfield.posterior.record import FitRecord
 from bayesfield.types import BayesfieldError, FloatArray, InvalidInput
 
 FORMAT, VERSION = "bayesfield posterior", 1
@@ -207,15 +212,15 @@ def _made_again(parts: dict[str, Any], field: RandomField) -> Precision:
     engine = _bounded(parts["engine"], known.graph)
     memory.require(engine.preview(known.graph), "its precision", "Read it where there is more.")
     codes = np.empty((0, field.n_variables), dtype=np.int64)
-    empty = observed_objective(known, codes, ridge, np.zeros_like(ridge), engine)
-    objective = replace(empty, weight=weight, form="sparse")
+    empty = case_objective(known, codes, GaussianPrior(np.zeros_like(ridge), ridge), engine)
+    objective = replace(empty, phases=(replace(empty.free, weight=weight),))
     point = objective.at(at)
-    if engine != parts["engine"] and not point.marginals.status.converged:
+    if engine != parts["engine"] and not point.status.converged:
         raise InvalidInput(
             f"its precision is not made again within {engine.max_sweeps:,} sweeps and {engine.max_direct:,} of direct "
             'minimisation; where it was fitted, keep draws (posterior.sample) instead, or fit with form="dense"'
         )
-    return objective.posterior_precision(point)
+    return precision_at(objective, point, "sparse")
 
 
 def _bounded(engine: Any, graph: Graph) -> Bethe | Kikuchi:

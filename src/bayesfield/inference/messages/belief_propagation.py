@@ -9,6 +9,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from bayesfield.graph.compiled import Design
 from bayesfield.graph.structure import Graph, table_entries
+from bayesfield.inference.contract import Price, Traits
 from bayesfield.inference.messages.newton import newton
 from bayesfield.inference.messages.odds import Odds, as_odds, beliefs, pass_messages
 from bayesfield.kernels.messages import pairs
@@ -61,6 +62,14 @@ class Bethe(Options):
                 f"single precision tells messages apart to about {_SINGLE:.0e}; got a tolerance of "
                 f"{self.tolerance:.0e}: give tolerance={_SINGLE:.0e}, or leave single=True out"
             )
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(linear_response=self.linear_response == "sparse", as_published=True)
+
+    def price(self, graph: Graph, size: int) -> Price:
+        entries = float(graph.n_entries)
+        return Price(1e-4 + 1e-6 * entries, 3e-3 + 5e-7 * entries + 1e-9 * size * size)
 
     def preview(self, graph: Graph) -> Cost:
         numbers = 4 * int(graph.arrays.message_ptr[-1]) + 2 * graph.n_entries

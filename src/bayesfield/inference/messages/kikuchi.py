@@ -9,6 +9,7 @@ import numpy as np
 from bayesfield import memory
 from bayesfield.graph.compiled import Design
 from bayesfield.graph.structure import Graph
+from bayesfield.inference.contract import Price, Traits
 from bayesfield.inference.messages.region_graph import loops, mini_buckets, region_arrays, region_graph
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.kernels.messages import regions as kernel
@@ -74,6 +75,14 @@ class Kikuchi(Options):
             object.__setattr__(self, "clusters", plain)
         if not 0.0 <= self.damping < 1.0 or not self.tolerance > 0.0 or self.max_sweeps < 1 or self.max_direct < 0:
             raise InvalidInput("damping lies in [0, 1), tolerance and max_sweeps above zero, max_direct not below it")
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(linear_response=True)
+
+    def price(self, graph: Graph, size: int) -> Price:
+        entries = float(self.preview(graph).entries)
+        return Price(1e-3 + 1.5e-5 * entries, 1e-3 + 2e-5 * entries + 2e-9 * size * size)
 
     def preview(self, graph: Graph) -> Cost:
         regions = self.regions(graph)

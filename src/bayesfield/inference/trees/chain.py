@@ -11,7 +11,7 @@ import numpy as np
 from bayesfield import parallel
 from bayesfield.kernels.chains import passes as kernel
 from bayesfield.kernels.chains.passes import ChainArrays, Messages
-from bayesfield.types import FloatArray, IntArray, Outcome, Status
+from bayesfield.types import FloatArray, IntArray
 
 _PARTS = 8
 _BRIEF = 1_000_000  # numbers in all messages below which threads, and their sums, take longer than they save
@@ -27,11 +27,10 @@ class ChainMarginals:
     messages: Messages
 
     @property
-    def status(self) -> Status:
-        if np.isfinite(self.log_z).all():
-            return Status(Outcome.EXACT)
-        detail = "some potentials differ by more than e^700 along a sequence" if np.isnan(self.log_z).any() else ""
-        return Status(Outcome.IMPOSSIBLE, detail=detail)
+    def finite(self) -> bool:
+        """Whether plain numbers were enough: they are not where potentials differ by more than e^700 along a
+        sequence, or where no labelling is possible."""
+        return bool(np.isfinite(self.log_z).all())
 
 
 def chain_marginals(chains: ChainArrays, node: FloatArray, edge: FloatArray) -> ChainMarginals:
@@ -43,8 +42,7 @@ def chain_marginals(chains: ChainArrays, node: FloatArray, edge: FloatArray) -> 
     def part(bounds: tuple[int, int]) -> FloatArray:
         kernel.forward(chains, node, messages, *bounds, log_z)
         sums = np.zeros_like(edge)
-        if np.isfinite(log_z[bounds[0] : bounds[1]]).all():
-            kernel.backward(chains, messages, *bounds, marginal, sums)
+        kernel.backward(chains, messages, *bounds, log_z, marginal, sums)
         return sums
 
     return ChainMarginals(log_z, marginal, _on_parts(chains, node, part) * messages.M, messages)

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from bayesfield import memory
+from bayesfield import memory, parallel
 from bayesfield.graph.compiled import Design
 from bayesfield.graph.structure import Graph
+from bayesfield.inference.contract import Price, Traits
 from bayesfield.inference.trees import tree_plan
 from bayesfield.kernels.trees import passes as trees
 from bayesfield.kernels.trees.passes import TreeArrays
@@ -17,6 +18,7 @@ from bayesfield.response.components import component_covariance, joint_states
 from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput, Marginals, Options, Outcome, Status
 
 _ADVICE = "Use bf.Bethe(), which needs only the model's own tables, or condition on more evidence."
+_WORTH = 200_000  # entries of tables that are worth a thread
 _DIRECTIONS = 32  # derivatives carried at a time: long enough for vector registers, short enough for the cache
 
 
@@ -31,6 +33,14 @@ class Exact(Options):
     tries: int = 4
     seed: int = 0
 
+    @property
+    def traits(self) -> Traits:
+        return Traits(exact=True, batched=True)
+
+    def price(self, graph: Graph, size: int) -> Price:
+        entries = float(self.preview(graph).entries)
+        return Price(5e-5 + 5e-8 * entries, 3e-4 + 2e-8 * entries * size)
+
     def preview(self, graph: Graph) -> Cost:
         """Size of the junction tree; found without building it."""
         return tree_plan.cost(graph.arrays, self._elimination(graph))
@@ -41,6 +51,17 @@ class Exact(Options):
         if log_z == -np.inf:
             return Marginals(-np.inf, np.full(graph.n_entries, np.nan), Status(Outcome.IMPOSSIBLE))
         return Marginals(log_z, beliefs, _EXACT, (tree, tables, marginal))
+
+    def infer_many(self, graph: Graph, thetas: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """log Z, (S,), and beliefs, (S, T), at many potentials (S, T); −∞ where every state has probability zero."""
+        tree = self.junction_tree(graph)
+        log_z, beliefs = np.empty(len(thetas)), np.empty_like(thetas)
+
+        def part(rows: tuple[int, int]) -> None:
+            trees.calibrate_many(tree, thetas, *rows, log_z, beliefs)
+
+        parallel.thread_map(part, parallel.shares(0, len(thetas), least=max(1, _WORTH // max(thetas.shape[1], 1))))
+        return log_z, beliefs
 
     def response(self, graph: Graph, design: Design, theta: FloatArray, marginals: Marginals) -> Response:
         return TreeResponse(graph, design, theta, *marginals.state)

@@ -4,17 +4,18 @@ For any state x that can be, log Z = θ(x) − log p(x). Both are sums, over tab
 and each table and each clique belongs to one part.
 """
 
+from typing import Any
+
 import numpy as np
 
 from bayesfield.graph.structure import Graph, table_entries
-from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.kernels.trees import passes as trees
 from bayesfield.kernels.trees.passes import TreeArrays
 from bayesfield.types import FloatArray, IntArray
 
 
-def log_z_by_part(engine: Exact, graph: Graph, theta: FloatArray, part: IntArray, count: int) -> FloatArray:
-    """(count,) log Z of every part. part: (n,) which one each variable belongs to; no factor joins two of them."""
+def log_z_by_component(engine: Any, graph: Graph, theta: FloatArray, part: IntArray, count: int) -> FloatArray:
+    """(count,) log Z of every part, by bf.Exact(). part: (n,) which one each variable belongs to."""
     found = engine.infer(graph, theta)
     if found.state is None:  # some part cannot be
         return np.full(count, -np.inf)

@@ -148,13 +148,17 @@ def _step(a: FloatArray, M: FloatArray, out: FloatArray) -> None:
 
 
 @jit
-def backward(chains: ChainArrays, m: Messages, first: int, last: int, marginal: FloatArray, pair: FloatArray) -> None:
+def backward(
+    chains: ChainArrays, m: Messages, first: int, last: int, log_z: FloatArray, marginal: FloatArray, pair: FloatArray
+) -> None:
     """Marginals (P, K) of the sequences first … last; adds to pair (Q, K, K) the sums of a_t(i) v_{t+1}(j).
 
-    Times M, once all are summed, these are the expected numbers of transitions (``transitions``).
+    Times M, once all are summed, these are the expected numbers of transitions. Sequences without log Z are left out.
     """
     K = m.a.shape[1]
     for s in range(first, last):
+        if not np.isfinite(log_z[s]):
+            continue
         if K == 2:
             _backward_two(chains, m, chains.ptr[s], chains.ptr[s + 1], marginal, pair)
             continue

@@ -303,6 +303,16 @@ def calibrate(
 
 
 @jit
+def calibrate_many(
+    tree: TreeArrays, thetas: FloatArray, first: int, last: int, log_z: FloatArray, beliefs: FloatArray
+) -> None:
+    """The rows first … last of log Z, (S,), and of the beliefs, (S, T), at potentials (S, T)."""
+    tables, buffer = np.empty(tree.table_ptr[-1]), np.empty(tree.buffer_size)
+    for s in range(first, last):
+        log_z[s] = calibrate(tree, thetas[s], tables, buffer, beliefs[s])
+
+
+@jit
 def tangent(
     tree: TreeArrays,
     tables: FloatArray,

@@ -20,8 +20,10 @@ from scipy import linalg
 from bayesfield import memory
 from bayesfield.inference.trees.chain import chain_marginals
 from bayesfield.kernels.chains.passes import ChainArrays
-from bayesfield.learning.phases.chain import ChainObjective, pair_starts, potentials
-from bayesfield.learning.precision.forms import DensePrecision
+from bayesfield.learning.objective import Objective
+from bayesfield.learning.phases.chain import potentials
+from bayesfield.learning.phases.crf_design import pair_starts
+from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.response.base import require_dense
 from bayesfield.types import Cost, FloatArray, Outcome, Status
 
@@ -48,7 +50,7 @@ class _Sites(NamedTuple):
     C_pair: FloatArray
 
 
-def expectation_propagation(objective: ChainObjective, start: FloatArray) -> Propagated:
+def expectation_propagation(objective: Objective, start: FloatArray) -> Propagated:
     """The Gaussian q. start: the most probable parameters."""
     passes = _Passes(objective)
     sites = passes.at_mode(start)
@@ -69,8 +71,8 @@ def expectation_propagation(objective: ChainObjective, start: FloatArray) -> Pro
 class _Passes:
     """From sites to a Gaussian of λ, and from that to new sites."""
 
-    def __init__(self, objective: ChainObjective) -> None:
-        self._objective, crf, data = objective, objective.crf, objective.data
+    def __init__(self, objective: Objective) -> None:
+        self._objective, crf, data = objective, objective.data.crf, objective.data.sequences
         require_dense(crf.n_parameters, "expectation propagation", 'Take method="newton" or "lbfgs".')
         K, P = len(crf.labels), data.positions
         self._pairs = pair_starts(data)
@@ -86,29 +88,30 @@ class _Passes:
 
     def at_mode(self, parameters: FloatArray) -> _Sites:
         """Laplace's own quadratic, as far as factors go by themselves: q is centred at the mode."""
-        node, edge = potentials(self._objective.crf, self._objective.data, parameters)
-        own = edge[self._objective.data.which[self._pairs]].reshape(len(self._pairs), node.shape[1] ** 2)
+        data = self._objective.data
+        node, edge = potentials(data.crf, data.sequences, parameters)
+        own = edge[data.sequences.which[self._pairs]].reshape(len(self._pairs), node.shape[1] ** 2)
         p, pair = self._marginals(node, own)
         S, S_pair = _spread(p), _spread(pair)
         return _Sites(p - _apply(S, node), S, pair - _apply(S_pair, own), S_pair)
 
     def gaussian(self, sites: _Sites) -> tuple[FloatArray, FloatArray, DensePrecision]:
         """Mean, covariance and precision of q ∝ p(λ) e^{λᵀf(y)} / Z̃."""
-        crf, o = self._objective.crf, self._objective
+        crf, o = self._objective.data.crf, self._objective
         n, B = crf.n_state, crf.node_tables
-        prior = o.precision if o.precision.ndim == 2 else np.diag(o.precision)
+        prior = o.prior.matrix()
         P = prior.copy()
         P[:n, :n] += _outer(self._x, np.einsum("gi,tij,hj->tgh", B, sites.C, B, optimize=True))
         P[n:, n:] += _outer(self._z, np.einsum("gi,tij,hj->tgh", self._T, sites.C_pair, self._T, optimize=True))
         of_node = self._x.T @ (sites.h @ B.T)
         of_pair = self._z.T @ (sites.h_pair @ self._T.T)
-        right = prior @ o.location + o.statistic - np.concatenate([of_node.ravel(), of_pair.ravel()])
+        right = prior @ o.prior.location + o.statistic - np.concatenate([of_node.ravel(), of_pair.ravel()])
         precision = DensePrecision(P)
         return precision.solve(right), linalg.inv(P), precision
 
     def updated(self, sites: _Sites, mean: FloatArray, covariance: FloatArray) -> _Sites:
         """New sites, each from its cavity, with the labels' chain at the cavities' potentials."""
-        crf = self._objective.crf
+        crf = self._objective.data.crf
         n = crf.n_state
         W, V = crf.split(mean)
         m, S = _cavity(self._x @ W @ crf.node_tables, _of_factors(self._x, covariance[:n, :n], crf.node_tables), sites)
@@ -122,7 +125,7 @@ class _Passes:
         P, K = node.shape
         edge = np.zeros((P, K, K))
         edge[self._pairs] = pairs.reshape(-1, K, K)
-        found = chain_marginals(ChainArrays(self._objective.data.ptr, np.arange(P)), node, edge)
+        found = chain_marginals(ChainArrays(self._objective.data.sequences.ptr, np.arange(P)), node, edge)
         return found.marginal, found.transitions[self._pairs].reshape(-1, K * K)
 
 

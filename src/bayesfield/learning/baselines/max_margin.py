@@ -16,16 +16,17 @@ import numpy as np
 from bayesfield import parallel
 from bayesfield.inference.trees.chain import best_labellings
 from bayesfield.kernels.chains.passes import ChainArrays
-from bayesfield.learning.phases.chain import chain_objective, potentials
+from bayesfield.learning.phases.chain import potentials
+from bayesfield.learning.phases.sequences import labels_statistic
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
-from bayesfield.model.prior import Normal
 from bayesfield.types import FloatArray, InvalidInput, Outcome, Status
 
 
 @dataclass(frozen=True, eq=False)
 class MaxMargin:
-    """mode: (F,) the weights. objective: its value there; gap: how far that may be above the minimum."""
+    """field: the model. mode: (F,) the weights. objective: its value; gap: how far that may be above the least."""
 
+    field: CRF
     mode: FloatArray
     objective: float
     gap: float
@@ -41,12 +42,12 @@ def max_margin(
     Z: Sequence[Any] | None = None,
     tolerance: float = 1e-3,
     epochs: int = 200,
-    seed: int = 0,
+    rng: np.random.Generator | int | None = 0,
 ) -> MaxMargin:
     """The max-margin weights of a chain CRF, for comparison: a point, with no width.
 
     X, y, Z: as in ``bf.fit_sequences``. variance: σ². tolerance: of the gap, relative to the objective. epochs: how
-    often each sequence is visited, at most. seed: of their order.
+    often each sequence is visited, at most. rng: of their order.
     """
     data = X if isinstance(X, Sequences) else as_sequences(crf, X, y, Z)
     if data.labels is None:
@@ -54,7 +55,7 @@ def max_margin(
     if data.allowed is not None:
         raise InvalidInput("max-margin training needs all labels, and some are open")
     parts = [_Sequence(crf, data, a, b) for a, b in parallel.spans(data.ptr.tolist()) if b > a]
-    S, rng = len(parts), np.random.default_rng(seed)
+    S, generator = len(parts), np.random.default_rng(rng)
     own, loss = (
         np.zeros((S, crf.n_parameters)),
         np.zeros(S),
@@ -62,7 +63,7 @@ def max_margin(
     here = np.zeros(crf.n_parameters)
     value, gap, epoch = 0.0, float("inf"), 0
     while epoch < epochs and S:
-        for n in rng.permutation(S):
+        for n in generator.permutation(S):
             corner, worth = _corner(parts[n], here, variance)
             away = own[n] - corner
             length = float(away @ away)
@@ -78,7 +79,7 @@ def max_margin(
             break
     good = not S or gap <= tolerance * max(abs(value), 1e-12)
     status = Status(Outcome.OPTIMUM if good else Outcome.NO_OPTIMUM, epoch, gap if S else 0.0)
-    return MaxMargin(here, value, gap if S else 0.0, status)
+    return MaxMargin(crf, here, value, gap if S else 0.0, status)
 
 
 class _Sequence:
@@ -89,7 +90,7 @@ class _Sequence:
         self.crf, self.labels = crf, data.labels[begin:end]
         which = data.which[begin:end]
         self.data = Sequences(np.array([0, end - begin]), data.inputs[begin:end], data.edge_rows, which, self.labels)
-        self.truth = chain_objective(crf, self.data, Normal(variance=1.0)).statistic
+        self.truth = labels_statistic(crf, self.data)
 
     def worst(self, parameters: FloatArray) -> tuple[FloatArray, float, float]:
         """f(y_n) − f(y*), Δ(y*) and the hinge, for the y* that maximises Δ(y) + λᵀf(y)."""
@@ -97,7 +98,7 @@ class _Sequence:
         node += np.arange(node.shape[1])[None, :] != self.labels[:, None]
         labels, scores = best_labellings(ChainArrays(self.data.ptr, self.data.which), node, edge)
         found = Sequences(self.data.ptr, self.data.inputs, self.data.edge_rows, self.data.which, labels[0])
-        features = chain_objective(self.crf, found, Normal(variance=1.0)).statistic
+        features = labels_statistic(self.crf, found)
         hinge = float(scores[0, 0] - parameters @ self.truth)
         return self.truth - features, float((labels[0] != self.labels).sum()), hinge
 

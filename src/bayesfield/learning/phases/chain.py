@@ -1,108 +1,190 @@
-"""The negative log posterior of a chain CRF: −Σ_n log p(y_n | x_n, λ) plus prior, its gradient and its curvature.
+"""A phase of label chains, exact by forward and backward passes: Σ_n log Z_n of a chain CRF, equations (12) and (20).
 
-One union of all sequences stands for the free phase, with weight 1, and the data are one point of it:
-L(λ) = Σ_n log Z_n(λ) − λᵀf(y, x) + ½ (λ − μ)ᵀ Λ⁻¹ (λ − μ),   ∇²L = Σ_n C_{x_n} + Λ⁻¹, equation (12).
-Inputs times weights and back are sparse products; the design matrix (inputs ⊗ labels) is never formed.
+Inputs times weights and back are sparse products; the design matrix (inputs ⊗ labels) is never formed. Where plain
+numbers underflow, the junction tree of the same chains, which falls back to logs, takes over.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from bayesfield import parallel
-from bayesfield.graph.compiled import CompiledField, Design
-from bayesfield.graph.structure import pair_graph
-from bayesfield.inference.contract import Engine
+from bayesfield.inference.contract import Engine, Price, Traits
 from bayesfield.inference.trees.chain import ChainMarginals, chain_marginals, chain_tangent
+from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.kernels.chains import inputs as kernel
 from bayesfield.kernels.chains.passes import ChainArrays
-from bayesfield.learning.objective import FieldObjective, Objective, Point, Pointwise, observed_objective
+from bayesfield.learning.phases.base import Answer, Answers, one_by_one
 from bayesfield.learning.phases.chain_covariance import covariance_by_sequence, worth_it
-from bayesfield.learning.phases.hidden import hidden_objective
-from bayesfield.learning.precision.block import BlockPrecision
-from bayesfield.learning.precision.forms import Precision
+from bayesfield.learning.phases.crf_design import as_union, compiled_graphs, pair_starts, restricted
+from bayesfield.learning.phases.graph import GraphPhase
 from bayesfield.model.conditional import CRF, Sequences
-from bayesfield.model.graphs import Graphs
-from bayesfield.model.prior import Prior
 from bayesfield.response.base import Response, require_dense
-from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Marginals
+from bayesfield.types import BoolArray, FloatArray, Outcome, Status
 
 _PARTS = 8  # of the positions: fixed, so that sums come out the same on any number of cores
 _NUMBERS = 20_000_000  # in the directions that are carried at a time
 _WIDTH = 64  # directions, at most
 _SLAB = 4096  # positions whose covariances are held at a time
+_TOGETHER = 400_000  # potentials of all chains at all points that are evaluated in one pass
+_EXACT = Status(Outcome.EXACT)
 
 
 @dataclass(frozen=True, eq=False)
-class ChainObjective(Objective):
-    """crf: what W and V are. data: the labelled sequences."""
+class ChainPhase:
+    """w Σ_n log Z_n(λ) of sequences. allowed: (P, K) the states that are summed over; None for all."""
 
     crf: CRF
     data: Sequences
+    weight: float = 1.0
+    allowed: BoolArray | None = None
+
+    @property
+    def cases(self) -> float:
+        return 1.0
+
+    @property
+    def engine(self) -> Engine:
+        """What stands in records for passes along chains: they are exact."""
+        return Exact()
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(exact=True, batched=True)
+
+    @property
+    def contrasts(self) -> bool:
+        return self.allowed is not None
+
+    @property
+    def samples(self) -> bool:
+        return False
+
+    def with_engine(self, engine: Engine) -> "ChainPhase":
+        return self
+
+    def choose(self, engine: Any) -> tuple[Engine, str]:
+        return self.engine, f"exact inference was chosen: {len(self.data):,} chains of labels"
+
+    def price(self, size: int) -> Price:
+        """An inference goes once over all pairs of labels and twice over all inputs; a direction of the covariance
+        costs about three of them, or a sequence's own indicators all directions at once."""
+        K, P = len(self.crf.labels), self.data.positions
+        work = float(P * K * K + 2 * self.data.inputs.nnz * K + P * K)
+        covariance = 1.2e-8 * work * size
+        if worth_it(self.crf, self.data):
+            lengths = np.diff(self.data.ptr).astype(np.float64)
+            covariance = min(covariance, 2e-10 * float(P) * (size + float(lengths.max(initial=1.0)) * K * K) * size)
+        return Price(5e-5 + 4e-9 * work, 3e-4 + covariance)
+
+    def bytes(self) -> float:
+        """Messages and marginals of all positions, and the inputs."""
+        data, labels = self.data, len(self.crf.labels)
+        held = data.inputs.data.nbytes + data.inputs.indices.nbytes + 8.0 * data.positions * (8 * labels + 4)
+        return float(held + 8.0 * 6 * len(data.edge_rows) * labels**2)
 
     @property
     def chains(self) -> ChainArrays:
         return ChainArrays(self.data.ptr, self.data.which)
 
-    @property
-    def labelled(self) -> bool:
-        """Whether all labels are known."""
-        return self.data.allowed is None
+    @cached_property
+    def by_tree(self) -> GraphPhase:
+        """The same by a junction tree."""
+        field = compiled_graphs(self.crf, as_union(self.data))
+        design = field.design if self.allowed is None else restricted(field.design, self.allowed)
+        return GraphPhase(field.graph, design, Exact(), self.weight, self.contrasts)
 
-    def at(self, parameters: FloatArray, start: Any = None) -> Point:
-        found = chain_marginals(self.chains, *potentials(self.crf, self.data, parameters))
-        mean = expectations(self.crf, self.data, found.marginal, found.transitions)
-        tables = np.concatenate([found.marginal.ravel(), found.transitions.ravel()])
-        marginals = Marginals(float(found.log_z.sum()), tables, found.status, found)
-        return self.from_mean(parameters, np.empty(0), marginals, mean)
-
-    def pointwise(self, points: FloatArray) -> Pointwise:
-        values = np.array([self._each(here) for here in points]).reshape(len(points), len(self.data))
-        return Pointwise(np.where(np.isfinite(values), values, np.nan), np.arange(len(self.data)))
-
-    def _each(self, parameters: FloatArray) -> FloatArray:
-        """log p(y_n | x_n, λ), (S,)."""
+    def marginals(self, parameters: FloatArray) -> ChainMarginals:
         node, edge = potentials(self.crf, self.data, parameters)
-        return labels_energy(self.data, node, edge) - chain_marginals(self.chains, node, edge).log_z
+        return chain_marginals(self.chains, node if self.allowed is None else masked(node, self.allowed), edge)
 
-    def response(self, point: Point) -> Response:
-        if not point.marginals.status.converged:
-            raise IndefiniteCurvature(str(point.marginals.status))
-        return ChainResponse(self.crf, self.data, point.marginals.state)
+    def at(self, parameters: FloatArray, start: Any = None) -> Answer:
+        found = self.marginals(parameters)
+        if not found.finite:
+            other = self.by_tree.at(parameters)
+            return other._replace(state=None, found=other)
+        mean = expectations(self.crf, self.data, found.marginal, found.transitions)
+        return Answer(float(found.log_z.sum()), mean, _EXACT, None, found)
 
-    def rough_diagonal(self, tables: FloatArray) -> FloatArray:
+    def at_many(self, points: FloatArray, starts: Sequence[Any] | None = None) -> Answers:
+        """Copies of the sequences side by side, one for each point, as far as they are small."""
+        K, P, Q = len(self.crf.labels), self.data.positions, len(self.data.edge_rows)
+        step = _TOGETHER // max(P * K + Q * K * K, 1)
+        if step < 2:
+            return one_by_one(self, points, starts)
+        parts = [self._together(points[k : k + step]) for k in range(0, len(points), step)]
+        log_z = np.concatenate([part[0] for part in parts]) if parts else np.empty(0)
+        means = np.concatenate([part[1] for part in parts]) if parts else np.empty(points.shape)
+        good = np.isfinite(log_z)
+        for s in np.flatnonzero(~good):
+            answer = self.by_tree.at(points[s])
+            log_z[s], means[s], good[s] = answer.log_z, answer.mean, answer.status.converged
+        return Answers(log_z, means, good, [None] * len(points))
+
+    def _together(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        crf, data, S = self.crf, self.data, len(points)
+        copies, node, edge = self.copies(points)
+        found = chain_marginals(copies, node, edge)
+        K, P, Q = len(crf.labels), data.positions, len(data.edge_rows)
+        by_input = found.marginal.reshape(S, P, K).transpose(1, 0, 2).reshape(P, S * K)
+        of_node = inputs_transposed(data, np.ascontiguousarray(by_input)).reshape(-1, S, K).transpose(1, 0, 2)
+        of_edge = np.einsum("qe,sqk->sek", data.edge_rows, found.transitions.reshape(S, Q, K * K), optimize=True)
+        if not crf.plain_nodes:
+            of_node = of_node @ crf.node_tables.T
+        if not crf.plain_edges:
+            of_edge = of_edge @ _flat(crf.edge_tables).T
+        means = np.concatenate([of_node.reshape(S, -1), of_edge.reshape(S, -1)], axis=1)
+        return found.log_z.reshape(S, -1).sum(axis=1), means
+
+    def copies(self, points: FloatArray) -> tuple[ChainArrays, FloatArray, FloatArray]:
+        """The sequences once for each point, end to end: their structure, node and edge log-potentials."""
+        crf, data, S = self.crf, self.data, len(points)
+        K, P, Q = len(crf.labels), data.positions, len(data.edge_rows)
+        W = points[:, : crf.n_state].reshape(S, len(crf.inputs), -1)
+        V = points[:, crf.n_state :].reshape(S, len(crf.edge_inputs), -1)
+        W = W if crf.plain_nodes else W @ crf.node_tables
+        V = V if crf.plain_edges else V @ _flat(crf.edge_tables)
+        by_input = inputs_times(data, np.ascontiguousarray(W.transpose(1, 0, 2)).reshape(-1, S * K))
+        node = np.ascontiguousarray(by_input.reshape(P, S, K).transpose(1, 0, 2)).reshape(S * P, K)
+        if self.allowed is not None:
+            node = np.where(np.tile(self.allowed, (S, 1)), node, -np.inf)
+        edge = np.einsum("qe,sek->sqk", data.edge_rows, V, optimize=True).reshape(S * Q, K, K)
+        shift = np.arange(S)[:, None]
+        ptr = np.concatenate([[0], (data.ptr[1:] + P * shift).ravel()])
+        chains = ChainArrays(ptr, (data.which + Q * shift).ravel())
+        return chains, node, np.ascontiguousarray(edge)
+
+    def response(self, answer: Answer) -> Response:
+        if isinstance(answer.found, Answer):
+            return self.by_tree.response(answer.found)
+        return ChainResponse(self.crf, self.data, answer.found)
+
+    def variances(self, answer: Answer) -> FloatArray:
         """As if positions and pairs of neighbours knew nothing of one another."""
-        K, P = len(self.crf.labels), self.data.positions
-        p, pairs = tables[: P * K].reshape(P, K), tables[P * K :].reshape(-1, K, K)
-        B, T = self.crf.node_tables, self.crf.edge_tables.reshape(len(self.crf.edge_tables), -1)
+        if isinstance(answer.found, Answer):
+            return self.by_tree.variances(answer.found)
+        B, T = self.crf.node_tables, _flat(self.crf.edge_tables)
+        p, share = answer.found.marginal, _flat(answer.found.transitions)
         spread = p @ (B**2).T - (p @ B.T) ** 2  # (P, G)
-        squares = self.data.inputs.power(2)
-        node = squares.T @ spread
-        share = pairs.reshape(len(pairs), -1)
+        node = self.data.inputs.power(2).T @ spread
         count = np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
         of_pairs = share @ (T**2).T - (share @ T.T) ** 2 / count
         edge = (self.data.edge_rows**2).T @ of_pairs
-        prior = np.diag(self.precision) if self.precision.ndim == 2 else self.precision
-        return np.concatenate([node.ravel(), edge.ravel()]) + prior
+        return np.concatenate([node.ravel(), edge.ravel()])
 
-    def posterior_precision(self, point: Point) -> Precision:
-        if self.form != "block":
-            return super().posterior_precision(point)
-        if self.precision.ndim == 2:
-            raise InvalidInput('form="block" needs a prior with independent parameters')
-        return self._block_precision(point.marginals.state)
+    def blocks(self, answer: Answer) -> tuple[FloatArray, FloatArray] | None:
+        if isinstance(answer.found, Answer):
+            return None
+        G = len(self.crf.node_tables)
+        labels = label_covariances(self.crf, self.data, answer.found.marginal).reshape(-1, G, G)
+        return labels, pair_covariance(self.crf, self.data, answer.found)
 
-    def near(self, point: Point) -> Precision | None:
-        return None if self.precision.ndim == 2 else self._block_precision(point.marginals.state)
-
-    def _block_precision(self, found: ChainMarginals) -> BlockPrecision:
-        """P without what ties different inputs, different positions, or labels and transitions to one another."""
-        G, n = len(self.crf.node_tables), self.crf.n_state
-        blocks = label_covariances(self.crf, self.data, found.marginal).reshape(-1, G, G)
-        blocks[:, np.arange(G), np.arange(G)] += self.precision[:n].reshape(-1, G)
-        return BlockPrecision(blocks, pair_covariance(self.crf, self.data, found) + np.diag(self.precision[n:]))
+    def log_z_each(self, parameters: FloatArray) -> FloatArray:
+        """log Z_n of every sequence, NaN where plain numbers underflow."""
+        return self.marginals(parameters).log_z
 
 
 class ChainResponse(Response):
@@ -154,86 +236,16 @@ class ChainResponse(Response):
         return np.concatenate([of_node.reshape(-1, D), of_edge.reshape(-1, D)])
 
 
-def chain_objective(crf: CRF, data: Sequences, prior: Prior) -> ChainObjective:
-    """The objective of labelled sequences."""
-    if data.labels is None:
-        raise InvalidInput("a CRF is fitted to labelled sequences: give y")
-    if data.allowed is not None:
-        raise InvalidInput("this needs all labels, and some are open")
-    K, P = len(crf.labels), data.positions
-    taken = np.zeros((P, K))
-    taken[np.arange(P), data.labels] = 1.0
-    pairs = np.zeros((len(data.edge_rows), K, K))
+def masked(node: FloatArray, allowed: BoolArray) -> FloatArray:
+    """Log-potentials that forbid what is not allowed."""
+    return np.where(allowed, node, -np.inf)
+
+
+def labels_energy(data: Sequences, labels: Any, node: FloatArray, edge: FloatArray) -> FloatArray:
+    """θ of each sequence's labels (P,), (S,), by node (P, K) and edge (Q, K, K) log-potentials."""
     t = pair_starts(data)
-    np.add.at(pairs, (data.which[t], data.labels[t], data.labels[t + 1]), 1.0)
-    return ChainObjective(
-        statistic=expectations(crf, data, taken, pairs),
-        offset=0.0,
-        weight=1.0,
-        precision=prior.precision(crf),
-        location=prior.location(crf),
-        form="dense",
-        crf=crf,
-        data=data,
-    )
-
-
-def graph_objective(crf: CRF, data: Graphs, prior: Prior, engine: Engine) -> FieldObjective:
-    """The objective of labelled graphs: one field over all their labels, with tied parameters, seen once."""
-    if data.labels is None:
-        raise InvalidInput("a CRF is fitted to labelled graphs: give y")
-    known, by_prior = compiled_graphs(crf, data), (prior.precision(crf), prior.location(crf))
-    codes = data.labels[None, :]
-    if (codes >= 0).all():
-        return observed_objective(known, codes, *by_prior, engine)
-    if (codes < 0).all():
-        raise InvalidInput("there is nothing to learn from: no label is known")
-    return hidden_objective(known, codes, *by_prior, engine)
-
-
-class PairInputs(NamedTuple):
-    """Every pair of nodes that edges join, once: pairs (m, 2) ascending; inputs of its edges, summed, (m, E): of those
-    that are given along, and of those against, whose tables are transposed."""
-
-    pairs: IntArray
-    along: FloatArray
-    against: FloatArray
-
-
-def pair_inputs(data: Graphs) -> PairInputs:
-    """Edges that are given twice share a table and add up."""
-    turned = data.edges[:, 0] > data.edges[:, 1]
-    pairs, table = np.unique(np.sort(data.edges, axis=1), axis=0, return_inverse=True)
-    parts = [np.zeros((len(pairs), data.edge_inputs.shape[1])) for _ in range(2)]
-    for part, some in zip(parts, (~turned, turned), strict=True):
-        np.add.at(part, table.reshape(-1)[some], data.edge_inputs[some])
-    return PairInputs(pairs, *parts)
-
-
-def compiled_graphs(crf: CRF, data: Graphs) -> CompiledField:
-    """The union of the graphs, and A = inputs ⊗ tables."""
-    K, H, found = len(crf.labels), len(crf.edge_tables), pair_inputs(data)
-    node = sparse.kron(data.inputs, crf.node_tables.T)
-    edge = sparse.kron(sparse.csr_array(found.along), crf.edge_tables.reshape(H, -1).T)
-    if found.against.any():
-        turned = crf.edge_tables.transpose(0, 2, 1).reshape(H, -1)
-        edge = edge + sparse.kron(sparse.csr_array(found.against), turned.T)
-    matrix = sparse.csr_array(sparse.block_diag([node, edge]))
-    design = Design(matrix, sparse.csr_array(matrix.T), np.zeros(matrix.shape[0]))
-    return CompiledField(pair_graph(np.full(data.nodes, K), found.pairs), design, np.empty(0, dtype=np.int64))
-
-
-def pair_starts(data: Sequences) -> IntArray:
-    """The positions that have a next one in their sequence."""
-    return np.flatnonzero(np.isin(np.arange(data.positions) + 1, data.ptr, invert=True))
-
-
-def labels_energy(data: Sequences, node: FloatArray, edge: FloatArray) -> FloatArray:
-    """θ of each sequence's labels, (S,), by node (P, K) and edge (Q, K, K) log-potentials."""
-    y, t = data.labels, pair_starts(data)
-    assert y is not None
-    each = node[np.arange(data.positions), y]
-    each[t] += edge[data.which[t], y[t], y[t + 1]]
+    each = node[np.arange(data.positions), labels]
+    each[t] += edge[data.which[t], labels[t], labels[t + 1]]
     running = np.concatenate([[0.0], np.cumsum(each)])
     result: FloatArray = running[data.ptr[1:]] - running[data.ptr[:-1]]
     return result
@@ -280,7 +292,7 @@ def label_covariances(crf: CRF, data: Sequences, marginal: FloatArray) -> FloatA
 
 def pair_covariance(crf: CRF, data: Sequences, found: ChainMarginals) -> FloatArray:
     """Σ over pairs of neighbours of the covariance of their features, (E·H, E·H), each pair by itself."""
-    T, m = crf.edge_tables.reshape(len(crf.edge_tables), -1), found.messages
+    T, m = _flat(crf.edge_tables), found.messages
     inside = np.einsum("qs,gs,hs->qgh", found.transitions.reshape(len(data.edge_rows), -1), T, T, optimize=True)
     size = len(crf.edge_inputs) * len(T)
     whole = np.einsum("qe,qf,qgh->egfh", data.edge_rows, data.edge_rows, inside, optimize=True)
@@ -314,12 +326,13 @@ def inputs_transposed(data: Sequences, rows: FloatArray) -> FloatArray:
         kernel.transposed(X.indptr, X.indices, X.data, rows, *b, out)
         return out
 
-    result: FloatArray = np.sum(parallel.thread_map(part, _parts(data)), axis=0)
-    return result
+    parts = parallel.thread_map(part, _parts(data))
+    return parts[0] if len(parts) == 1 else np.asarray(np.sum(parts, axis=0))
 
 
 def _parts(data: Sequences) -> list[tuple[int, int]]:
     """Runs of positions; one where there is little to do."""
-    count = _PARTS if data.inputs.nnz > 100_000 else 1
-    ends = np.linspace(0, data.positions, count + 1).astype(np.int64)
+    if data.inputs.nnz <= 100_000:
+        return [(0, data.positions)]
+    ends = np.linspace(0, data.positions, _PARTS + 1).astype(np.int64)
     return parallel.spans(ends.tolist())

@@ -8,7 +8,8 @@ together; they say how well the data pin down a block's own parameters, and no m
 
 import numpy as np
 
-from bayesfield.learning.precision.forms import DensePrecision, Precision
+from bayesfield.learning.precision.base import Precision
+from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, Outcome
 
 

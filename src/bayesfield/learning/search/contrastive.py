@@ -22,17 +22,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfield import parallel
-from bayesfield.graph.compiled import features
+from bayesfield.graph.compiled import CompiledField, features, local_variances
 from bayesfield.graph.structure import counts
 from bayesfield.inference.sampling import gibbs_chains as gibbs
-from bayesfield.learning.objective import FieldObjective, Point
-from bayesfield.learning.phases.composite import composite, composite_map
-from bayesfield.learning.precision.forms import DensePrecision
-from bayesfield.learning.search.minimise import Iteration, Optimum, Watch
-from bayesfield.types import FloatArray, IntArray, InvalidInput, Marginals, Options, Outcome, Status
+from bayesfield.learning.objective import Objective, Point
+from bayesfield.learning.phases.cases import Cases
+from bayesfield.learning.phases.composite import composite_objective
+from bayesfield.learning.precision.dense import DensePrecision
+from bayesfield.learning.search.learner import Learned, Request
+from bayesfield.learning.search.optimum import Optimum
+from bayesfield.learning.search.progress import QUIET, Iteration, Progress
+from bayesfield.learning.search.pseudo_likelihood import composite_map
+from bayesfield.types import FloatArray, IntArray, InvalidInput, Options, Outcome, Status
 
 _FEWEST, _MOST = 512, 10_000  # chains, where their number is not given: one for each case within these
 _DENSE = 4000  # parameters up to which steps are scaled by a full matrix
+_SITES = 4_000_000  # of all chains, where a case has very many: a union of labelled graphs
 _GROUP = 256  # chains that one thread takes at a time, on any number of cores
 _BATCHES = 10  # of iterates: the spread of their means is the Monte-Carlo error
 _WARM = 20  # sweeps of persistent chains from the data before the first step
@@ -67,6 +72,20 @@ class ContrastiveDivergence(Options):
         if not 0.0 < self.rate < 2.0 or not 0.0 <= self.decay < 1.0:
             raise InvalidInput(f"rate lies between 0 and 2 and decay in [0, 1); got {self.rate} and {self.decay}")
 
+    at_mode = False
+    needs_log_z = False
+    weighted = False
+
+    @property
+    def name(self) -> str:
+        return "pcd" if self.persistent else "cd"
+
+    def for_evidence(self) -> "ContrastiveDivergence":
+        return self
+
+    def learn(self, objective: Objective, request: Request) -> Learned:
+        return Learned(contrastive_divergence(objective, self, request.start, request.progress))
+
 
 class _Walk(NamedTuple):
     """Chains in motion: where they stand, their generators, and the cases that they can start from."""
@@ -77,17 +96,18 @@ class _Walk(NamedTuple):
 
 
 def contrastive_divergence(
-    objective: FieldObjective,
+    objective: Objective,
     options: ContrastiveDivergence,
     start: FloatArray | None = None,
-    watch: Watch | None = None,
+    progress: Progress = QUIET,
 ) -> Optimum:
     """The average of the later iterates. The residual of its status is its Monte-Carlo error in standard deviations."""
-    if not len(objective.location) or not objective.weight:
-        return Optimum(_point(objective, objective.location), Status(Outcome.OPTIMUM), ())
+    cases = objective.data.cases
+    if not objective.size or not cases.weight:
+        return Optimum(_point(objective.prior.location), Status(Outcome.OPTIMUM), ())
     begun, scale = _scale(objective)
     here = begun if start is None else start
-    walk = _chains(objective, options, here)
+    walk = _chains(cases, options, here)
     kept: list[FloatArray] = []
     log: list[Iteration] = []
     for t in range(options.steps):
@@ -98,31 +118,35 @@ def contrastive_divergence(
         here = here + rate * step
         distance = float(np.sqrt(max(float(slope @ step), 0.0)))
         log.append(Iteration(t, float("nan"), float(np.abs(slope).max()), distance, rate))
-        if watch is not None:
-            watch(log[-1])
-        if 2 * t >= options.steps:
+        progress.tell(log[-1])
+        if 2 * t >= options.steps or progress.expired:
             kept.append(here)
+        if progress.expired:
+            break
     mean: FloatArray = np.mean(kept, axis=0)
-    return Optimum(_point(objective, mean), _status(objective, kept, scale, options), tuple(log))
+    return Optimum(_point(mean), _status(cases, kept, scale, options), tuple(log))
 
 
-def _slope(objective: FieldObjective, options: ContrastiveDivergence, here: FloatArray, walk: _Walk) -> FloatArray:
+def _slope(objective: Objective, options: ContrastiveDivergence, here: FloatArray, walk: _Walk) -> FloatArray:
     """−∇L, with E[f] from the chains.
 
     CD-k: the features of the states after k sweeps, against those of the states before. PCD: Rao-Blackwellised means
     over all sweeps, which are as unbiased and less noisy.
     """
-    known = objective.field
+    cases = objective.data.cases
+    known: CompiledField = cases.field
+    weight: float = cases.weight
+    rest = objective.statistic - objective.prior.pull(here)
     thetas = np.broadcast_to(known.design.potentials(here), (_groups(walk), known.graph.n_entries))
     if options.persistent:
         sums = gibbs.run(known.graph, thetas, walk.states, walk.seeds, options.sweeps)
         tables = gibbs.normalised(known.graph.arrays, sums.sum(axis=0, keepdims=True))[0]
-        return -objective.gradient(here, known.design.expectations(tables))
-    walk.states[:] = _cases(objective.codes, len(walk.states), walk.rng)
+        return rest - weight * known.design.expectations(tables)
+    walk.states[:] = _cases(cases.codes, len(walk.states), walk.rng)
     before = counts(known.graph, walk.states)
     gibbs.run(known.graph, thetas, walk.states, walk.seeds, options.sweeps, count=False)
     moved = known.design.expectations(counts(known.graph, walk.states) - before) / len(walk.states)
-    return -objective.gradient(here, objective.statistic + moved)
+    return -weight * moved - objective.prior.pull(here)
 
 
 def _cases(codes: IntArray, size: int, rng: np.random.Generator) -> IntArray:
@@ -133,13 +157,14 @@ def _cases(codes: IntArray, size: int, rng: np.random.Generator) -> IntArray:
     return result
 
 
-def _chains(objective: FieldObjective, options: ContrastiveDivergence, here: FloatArray) -> _Walk:
-    size = options.chains or int(np.clip(len(objective.codes), _FEWEST, _MOST))
+def _chains(cases: Cases, options: ContrastiveDivergence, here: FloatArray) -> _Walk:
+    fewest = max(2, min(_FEWEST, _SITES // max(cases.codes.shape[1], 1)))
+    size = options.chains or int(np.clip(len(cases.codes), fewest, _MOST))
     rng = np.random.default_rng(options.seed)
-    states = _cases(objective.codes, size, rng).astype(np.int32)
+    states = _cases(cases.codes, size, rng).astype(np.int32)
     walk = _Walk(states, parallel.chain_seeds(options.seed, size), rng)
     if options.persistent:
-        graph, theta = objective.field.graph, objective.field.design.potentials(here)
+        graph, theta = cases.field.graph, cases.field.design.potentials(here)
         gibbs.run(graph, np.broadcast_to(theta, (_groups(walk), len(theta))), states, walk.seeds, _WARM, False)
     return walk
 
@@ -163,7 +188,7 @@ class _Scale(NamedTuple):
     rough: bool
 
 
-def _scale(objective: FieldObjective) -> tuple[FloatArray, _Scale]:
+def _scale(objective: Objective) -> tuple[FloatArray, _Scale]:
     """Where to start, and how to scale the steps.
 
     S is the sum of H, the pseudo-likelihood's curvature, and of N Cov(f) in the data, and of Λ⁻¹. Alone, neither would
@@ -171,37 +196,39 @@ def _scale(objective: FieldObjective) -> tuple[FloatArray, _Scale]:
     grid with couplings of 0.5, measured: eigenvalues of H⁻¹P from 0.5 to 1.6, and one of 10). With the sum the
     eigenvalues of S⁻¹P stay below 1 and few are below a third.
     """
-    near = composite(objective.field, objective.codes, objective.precision, objective.location)
-    found = composite_map(near, objective.location, 1e-3)
-    f = _centred_features(objective)
-    if len(objective.location) > _DENSE:
+    cases = objective.data.cases
+    near = composite_objective(cases, objective.prior)
+    found = composite_map(near, objective.prior.location, 1e-3)
+    f = _centred_features(cases)
+    if objective.size > _DENSE:
         return found.parameters, _diagonal_scale(objective, f)
-    alone = near.posterior_precision(found.point)
-    both = DensePrecision(alone.matrix() + objective.weight / len(f) * (f.T @ f))
+    alone = DensePrecision(near.curvature(found.point))
+    both = DensePrecision(alone.matrix() + cases.weight / len(f) * (f.T @ f))
     return found.parameters, _Scale(both.solve, alone.sd, 1.0, rough=False)
 
 
-def _diagonal_scale(objective: FieldObjective, f: FloatArray) -> _Scale:
+def _diagonal_scale(objective: Objective, f: FloatArray) -> _Scale:
     """S = diag(N Var(f) + Λ⁻¹) with variances as if tables knew nothing of one another.
 
     λ_max(S⁻¹P), with the data's covariance in P, by power iteration, which comes from below.
     """
-    diagonal = objective.rough_diagonal(objective.frequencies())
+    cases, prior = objective.data.cases, objective.prior
+    own = local_variances(cases.field.graph, cases.field.design, cases.frequencies())
+    diagonal = cases.weight * own + prior.diagonal
     vector = np.random.default_rng(0).standard_normal(len(diagonal))
     largest = 1.0
     for _ in range(_ROUNDS):
-        pull = objective.precision @ vector if objective.precision.ndim == 2 else objective.precision * vector
-        vector = (objective.weight / len(f) * (f.T @ (f @ vector)) + pull) / diagonal
+        vector = (cases.weight / len(f) * (f.T @ (f @ vector)) + prior.times(vector)) / diagonal
         largest = float(np.linalg.norm(vector))
         vector /= largest
     return _Scale(lambda v: v / diagonal, 1.0 / np.sqrt(diagonal), 1.0 / max(1.2 * largest, 1.0), rough=True)
 
 
-def _centred_features(objective: FieldObjective) -> FloatArray:
+def _centred_features(cases: Cases) -> FloatArray:
     """Of as many of the cases, evenly spread, as fit a matrix of moderate size, (·, F)."""
-    most = max(100, min(_MOST, _NUMBERS // len(objective.location)))
-    cases = objective.codes[:: -(-len(objective.codes) // most)]
-    f = features(objective.field.graph, objective.field.design, cases)
+    known, codes = cases.field, cases.codes
+    most = max(100, min(_MOST, _NUMBERS // known.design.matrix.shape[1]))
+    f = features(known.graph, known.design, codes[:: -(-len(codes) // most)])
     centred: FloatArray = f - f.mean(axis=0)
     return centred
 
@@ -209,7 +236,7 @@ def _centred_features(objective: FieldObjective) -> FloatArray:
 # --- how it ended ---------------------------------------------------------------------------------------------------
 
 
-def _status(objective: FieldObjective, kept: list[FloatArray], scale: _Scale, options: ContrastiveDivergence) -> Status:
+def _status(cases: Cases, kept: list[FloatArray], scale: _Scale, options: ContrastiveDivergence) -> Status:
     """The error of the average from the spread of batch means, which a drift that is left widens too.
 
     On a diagonal scale some directions may be slower than a batch is long, and the error then comes out too small (by a
@@ -222,15 +249,14 @@ def _status(objective: FieldObjective, kept: list[FloatArray], scale: _Scale, op
         detail += ": too large, take more steps or chains"
     if scale.rough:
         detail += "; slow directions may not show in it"
-    if np.isneginf(objective.field.design.offset).any():
+    if np.isneginf(cases.field.design.offset).any():
         detail += "; forbidden states may keep apart what chains of single moves should join"
     if not options.persistent:
         detail += f"; CD-{options.sweeps} has a bias of its own, which posterior.check() measures"
     return Status(Outcome.OPTIMUM if error <= _SETTLED else Outcome.NO_OPTIMUM, options.steps, error, detail)
 
 
-def _point(objective: FieldObjective, parameters: FloatArray) -> Point:
+def _point(parameters: FloatArray) -> Point:
     """The average as a point: chains know neither the objective's value nor, at the average, its slope."""
-    unknown = Marginals(float("nan"), np.empty(0), Status(Outcome.SAMPLED, detail="by the learner's own chains"))
-    theta = objective.field.design.potentials(parameters)
-    return Point(parameters, theta, float("nan"), np.full(len(parameters), np.nan), unknown)
+    status = Status(Outcome.SAMPLED, detail="by the learner's own chains")
+    return Point(parameters, float("nan"), np.full(len(parameters), np.nan), status)

@@ -20,11 +20,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from bayesfield.graph.compiled import CompiledField
-from bayesfield.learning.objective import FieldObjective, Point
-from bayesfield.learning.search.minimise import Iteration, Optimum, Watch
-from bayesfield.types import FloatArray, IntArray, InvalidInput, Options, Outcome, Status
+from bayesfield.learning.objective import Objective, Point
+from bayesfield.learning.search.learner import Learned, Request
+from bayesfield.learning.search.optimum import Optimum
+from bayesfield.learning.search.progress import QUIET, Iteration, Progress
+from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput, Options, Outcome, Status
 
 _ROOT = 60  # Newton steps of a one-dimensional solve, at most: it has some ten
 _LEAST = 1e-100  # of C, where no feature varies
@@ -50,6 +54,18 @@ class IterativeScaling(Options):
         if self.rounds < 1:
             raise InvalidInput(f"rounds must be above zero; got {self.rounds}")
 
+    name = "iterative_scaling"
+    at_mode = True
+    needs_log_z = True
+    weighted = False
+
+    def for_evidence(self) -> "IterativeScaling":
+        return self
+
+    def learn(self, objective: Objective, request: Request) -> Learned:
+        start = request.start if request.start is not None else objective.prior.location
+        return Learned(iterative_scaling(objective, start, self, request.tolerance, request.progress))
+
 
 class _Group(NamedTuple):
     """Parameters that move together: their numbers, their features' shifts, and C."""
@@ -60,18 +76,18 @@ class _Group(NamedTuple):
 
 
 def iterative_scaling(
-    objective: FieldObjective,
+    objective: Objective,
     start: FloatArray,
     options: IterativeScaling,
     tolerance: float,
-    watch: Watch | None = None,
+    progress: Progress = QUIET,
 ) -> Optimum:
     """The optimum, within about ``tolerance`` posterior standard deviations in every parameter."""
-    groups = scaling_groups(objective.field, options.by)
-    log = _Log(objective, watch)
+    groups = scaling_groups(objective.data.cases.field, options.by)
     point = objective.at(start)
+    log = _Log(objective, point, progress)
     longest = 1.0
-    while len(log.items) < options.rounds:
+    while len(log.items) < options.rounds and not (log.items and progress.expired):
         if log.add(point) <= tolerance or not np.isfinite(point.value):
             break
         first = objective.at(_round(objective, groups, point))
@@ -91,7 +107,7 @@ def _status(items: list[Iteration], point: Point, tolerance: float, options: Ite
     history = np.array([i.gradient for i in items])
     if np.isfinite(point.value) and items[-1].distance <= tolerance:
         return Status(Outcome.OPTIMUM, len(items), gradient, history=history)
-    detail = "the engine's inference did not converge on the way"
+    detail = "the engine's inference did not converge on the way, or time was up"
     if len(items) >= options.rounds:
         detail = f"{options.rounds:,} rounds were not enough: take bf.IterativeScaling(rounds=…)"
     return Status(Outcome.NO_OPTIMUM, len(items), gradient, detail, history)
@@ -108,12 +124,13 @@ class _Lows(NamedTuple):
 def scaling_groups(known: CompiledField, by: str) -> list[_Group]:
     """All parameters, or those of each table that no earlier one has, with the bound C of each group.
 
-    C is a sum over tables of the largest Σ_k f'_k in the table.
+    C is a sum over tables of the largest Σ_k f'_k in the table. Where the graph falls into components log Z is a sum
+    over them, each with a bound of its own, and the largest C of any serves all.
     """
     g, A = known.graph.arrays, known.design.matrix
     sizes = np.concatenate([g.cardinality, np.diff(g.table_ptr)])
     owner = np.repeat(np.arange(len(sizes)), sizes)
-    lows = _lows(A.tocoo(), owner, sizes)
+    lows, component = _lows(A.tocoo(), owner, sizes), _components(g)
     of_parameter = np.zeros(A.shape[1], dtype=np.int64)
     if by == "factor":
         first = np.full(A.shape[1], len(sizes), dtype=np.int64)
@@ -127,8 +144,17 @@ def scaling_groups(known: CompiledField, by: str) -> list[_Group]:
         lift = -np.bincount(lows.table[own], weights=lows.low[own], minlength=len(sizes))
         sums = A @ member.astype(np.float64) + lift[owner]
         tops = np.maximum.reduceat(sums, np.cumsum(sizes) - sizes)
-        groups.append(_Group(np.flatnonzero(member), shift[member], max(float(tops.sum()), _LEAST)))
+        bound = float(np.bincount(component, tops).max(initial=0.0))
+        groups.append(_Group(np.flatnonzero(member), shift[member], max(bound, _LEAST)))
     return groups
+
+
+def _components(g: GraphArrays) -> IntArray:
+    """The connected component of every table: variables, then factors."""
+    n, first = len(g.cardinality), g.scope[g.scope_ptr[:-1]]
+    links = sparse.coo_array((np.ones(len(g.scope)), (np.repeat(first, np.diff(g.scope_ptr)), g.scope)), shape=(n, n))
+    component = connected_components(links, directed=False)[1].astype(np.int64)
+    return np.concatenate([component, component[first]])
 
 
 def _lows(entries: Any, owner: IntArray, sizes: IntArray) -> _Lows:
@@ -142,18 +168,17 @@ def _lows(entries: Any, owner: IntArray, sizes: IntArray) -> _Lows:
     return _Lows(table, parameter, np.where(left_out, np.minimum(low, 0.0), low))
 
 
-def _round(objective: FieldObjective, groups: list[_Group], point: Point) -> FloatArray:
+def _round(objective: Objective, groups: list[_Group], point: Point) -> FloatArray:
     """Every group moved to the minimum of its bound; beliefs are found anew after each but the last."""
-    prior = objective.precision
-    curvature = np.abs(prior).sum(axis=1) if prior.ndim == 2 else prior
+    curvature = objective.prior.bound
     for k, group in enumerate(groups):
-        mean = objective.field.design.expectations(point.marginals.tables)[group.parameters]
-        expected = np.maximum(objective.weight * (mean + group.shift), 0.0)
+        mean = point.answers[0].mean[group.parameters]
+        expected = np.maximum(objective.free.weight * (mean + group.shift), 0.0)
         moved = point.parameters.copy()
         slope = point.gradient[group.parameters]
         moved[group.parameters] += _lowest(expected, slope, curvature[group.parameters], group.total)
         if k + 1 < len(groups):
-            point = objective.at(moved, point.marginals.state)
+            point = objective.at(moved, point.state)
     return moved if groups else point.parameters
 
 
@@ -177,7 +202,7 @@ def _lowest(expected: FloatArray, slope: FloatArray, curvature: FloatArray, tota
 
 
 def _extrapolated(
-    objective: FieldObjective, point: Point, first: Point, second: FloatArray, longest: float
+    objective: Objective, point: Point, first: Point, second: FloatArray, longest: float
 ) -> tuple[Point, float]:
     """λ₀ + 2αr + α²v for the moves r and r + v of two rounds; their end (α = 1) where L would not fall.
 
@@ -189,25 +214,24 @@ def _extrapolated(
     stretch = min(max(float(np.linalg.norm(r)) / bend, 1.0), longest) if bend > 0.0 else 1.0
     grown = longest * _STRETCH if stretch == longest else longest
     if stretch == 1.0:
-        return objective.at(second, first.marginals.state), grown
-    new = objective.at(point.parameters + 2.0 * stretch * r + stretch**2 * v, first.marginals.state)
+        return objective.at(second, first.state), grown
+    new = objective.at(point.parameters + 2.0 * stretch * r + stretch**2 * v, first.state)
     if new.value <= first.value + _ROUNDING * max(1.0, abs(first.value)):
         return new, grown
-    return objective.at(second, first.marginals.state), max(longest / _STRETCH, 1.0)
+    return objective.at(second, first.state), max(longest / _STRETCH, 1.0)
 
 
 class _Log:
     """Rounds, with the distance to the optimum in units of a rough width."""
 
-    def __init__(self, objective: FieldObjective, watch: Watch | None) -> None:
+    def __init__(self, objective: Objective, first: Point, progress: Progress) -> None:
         self.items: list[Iteration] = []
-        self._diagonal = objective.rough_diagonal(objective.frequencies())
-        self._watch = watch
+        self._diagonal = objective.variances(first)
+        self._progress = progress
 
     def add(self, point: Point) -> float:
         gradient = float(np.abs(point.gradient).max(initial=0.0))
         distance = float(np.sqrt(np.sum(point.gradient**2 / self._diagonal)))
         self.items.append(Iteration(len(self.items), point.value, gradient, distance, 1.0))
-        if self._watch is not None:
-            self._watch(self.items[-1])
+        self._progress.tell(self.items[-1])
         return distance

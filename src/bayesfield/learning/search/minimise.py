@@ -1,19 +1,17 @@
 """Minimising the objective: Newton with the engine's own curvature, or L-BFGS.
 
 A sum of millions of terms is known to some 1e-14, and a value that is known to δ tells the optimum to √(2δ)
-standard deviations only. Gradients tell it to δ. So where L-BFGS no longer sees a decrease, ``_polished`` goes on with
-Newton steps by conjugate gradients, which look at the gradient.
+standard deviations only. Gradients tell it to δ. So where L-BFGS no longer sees a decrease, ``_polished`` goes
+on with Newton steps by conjugate gradients, which look at the gradient.
 """
-
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.optimize import minimize
 
 from bayesfield.learning.objective import Objective, Point
-from bayesfield.learning.precision.forms import Precision
+from bayesfield.learning.precision.at import by_products, precision_at
+from bayesfield.learning.search.optimum import Optimum
+from bayesfield.learning.search.progress import QUIET, Iteration, Progress
 from bayesfield.types import FloatArray, IndefiniteCurvature, Outcome, Status
 
 _SUFFICIENT = 1e-4  # Armijo: share of the predicted decrease that a step must bring
@@ -23,72 +21,30 @@ _POLISH, _RESIDUAL = 6, 1e-3  # Newton steps at most after L-BFGS, each solved t
 _CRAWL, _PATIENCE = 0.02, 3  # steps that short, that many in a row: the approximation has no optimum to go to
 
 
-class Smooth(Protocol):
-    """What the minimisers ask of an objective: the likelihood by an engine, or a composite one."""
-
-    @property
-    def weight(self) -> float:
-        """N."""
-        ...
-
-    @property
-    def precision(self) -> FloatArray:
-        """Λ⁻¹, its diagonal or the matrix."""
-        ...
-
-    def at(self, parameters: FloatArray) -> Point:
-        """Value and gradient."""
-        ...
-
-    def posterior_precision(self, point: Point) -> Precision:
-        """Curvature."""
-        ...
-
-
-class Iteration(NamedTuple):
-    """One step: the objective there, the gradient's largest entry, and the step's length.
-
-    distance: √(gᵀP⁻¹g), how far the optimum is in posterior standard deviations (NaN where P is not known).
-    """
-
-    number: int
-    value: float
-    gradient: float
-    distance: float
-    step: float
-
-
-@dataclass(frozen=True, eq=False)
-class Optimum:
-    """Where the minimisation ended, and how."""
-
-    point: Point
-    status: Status
-    iterations: tuple[Iteration, ...]
-
-    @property
-    def parameters(self) -> FloatArray:
-        return self.point.parameters
-
-
-Watch = Callable[[Iteration], None]
+class _TimeUp(Exception):  # noqa: N818
+    """Ends SciPy's loop."""
 
 
 def newton(
-    objective: Smooth, start: FloatArray, tolerance: float, max_iterations: int, watch: Watch | None = None
+    objective: Objective,
+    start: FloatArray,
+    tolerance: float,
+    max_iterations: int,
+    progress: Progress = QUIET,
+    form: str = "dense",
 ) -> Optimum:
     """Damped Newton. Stops within ``tolerance`` posterior standard deviations of the optimum.
 
-    Where the curvature is not positive definite (an approximation breaking down), goes on by L-BFGS.
+    Where the curvature is not positive definite (an approximation breaking down), continues by L-BFGS.
     """
     point = objective.at(start)
-    log = _Log(watch)
+    log = _Log(progress)
     crawled = 0
     for _ in range(max_iterations):
         try:
-            direction = -objective.posterior_precision(point).solve(point.gradient)
+            direction = -precision_at(objective, point, form).solve(point.gradient)
         except IndefiniteCurvature:
-            rest = lbfgs(objective, point.parameters, tolerance, max_iterations, watch)
+            rest = lbfgs(objective, point.parameters, tolerance, max_iterations, progress)
             return Optimum(rest.point, rest.status, (*log.items, *rest.iterations))
         distance = float(np.sqrt(max(-float(direction @ point.gradient), 0.0)))
         if distance <= tolerance:
@@ -100,20 +56,23 @@ def newton(
         if crawled == _PATIENCE or step == 0.0:
             return _ended(Outcome.NO_OPTIMUM, point, log)
         point = new
+        if progress.expired:
+            return _ended(Outcome.TIME_UP, point, log)
     return _ended(Outcome.NO_OPTIMUM, point, log)
 
 
 def lbfgs(
-    objective: Smooth, start: FloatArray, tolerance: float, max_iterations: int, watch: Watch | None = None
+    objective: Objective, start: FloatArray, tolerance: float, max_iterations: int, progress: Progress = QUIET
 ) -> Optimum:
     """L-BFGS (SciPy's). The tolerance is on the gradient, in units of the prior precision and √N."""
-    log = _Log(watch)
+    log = _Log(progress)
     best = objective.at(start)
-    scale = np.sqrt(objective.weight) + np.sqrt(np.min(np.diag(objective.precision) if objective.precision.ndim == 2
-                                                       else objective.precision, initial=np.inf))  # fmt: skip
+    scale = np.sqrt(objective.weight) + np.sqrt(np.min(objective.prior.diagonal, initial=np.inf))
 
     def value_and_gradient(parameters: FloatArray) -> tuple[float, FloatArray]:
         nonlocal best
+        if progress.expired:
+            raise _TimeUp
         point = objective.at(parameters)
         if point.value < best.value:
             best = point
@@ -121,15 +80,12 @@ def lbfgs(
         return (point.value if np.isfinite(point.value) else 1e300), point.gradient
 
     if len(start):
-        options = {
-            "maxiter": max_iterations,
-            "maxfun": 20 * max_iterations,
-            "gtol": tolerance * scale,
-            "ftol": 1e-15,
-        }
-        minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options={**options, "maxcor": 20})
-        short = np.isfinite(best.value) and np.abs(best.gradient).max() > tolerance * scale
-        if short and isinstance(objective, Objective):
+        options = {"maxiter": max_iterations, "maxfun": 20 * max_iterations, "gtol": tolerance * scale, "maxcor": 20}
+        try:
+            minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options={**options, "ftol": 1e-15})
+        except _TimeUp:
+            return _ended(Outcome.TIME_UP, best, log)
+        if np.isfinite(best.value) and np.abs(best.gradient).max() > tolerance * scale:
             best = _polished(objective, best, tolerance, log)
     close = np.abs(best.gradient).max(initial=0.0) <= max(1e-4, 100 * tolerance) * scale
     return _ended(Outcome.OPTIMUM if close and np.isfinite(best.value) else Outcome.NO_OPTIMUM, best, log)
@@ -139,7 +95,7 @@ def _polished(objective: Objective, point: Point, tolerance: float, log: "_Log")
     """Newton steps of full length, as long as each makes the gradient ten times smaller."""
     for _ in range(_POLISH):
         try:
-            direction = -objective.by_products(point).solve_roughly(point.gradient, _RESIDUAL)
+            direction = -by_products(objective, point).solve_roughly(point.gradient, _RESIDUAL)
         except IndefiniteCurvature:
             break
         distance = float(np.sqrt(max(-float(direction @ point.gradient), 0.0)))
@@ -155,7 +111,7 @@ def _polished(objective: Objective, point: Point, tolerance: float, log: "_Log")
     return point
 
 
-def _line_search(objective: Smooth, point: Point, direction: FloatArray) -> tuple[Point, float]:
+def _line_search(objective: Objective, point: Point, direction: FloatArray) -> tuple[Point, float]:
     """Halve the step until the objective falls enough; 0 when it never does."""
     slope = float(point.gradient @ direction)
     slack = _ROUNDING * max(1.0, abs(point.value)) if np.isfinite(point.value) else 0.0
@@ -171,18 +127,17 @@ def _line_search(objective: Smooth, point: Point, direction: FloatArray) -> tupl
 def _ended(outcome: Outcome, point: Point, log: "_Log") -> Optimum:
     gradient = float(np.abs(point.gradient).max(initial=0.0))
     history = np.array([i.gradient for i in log.items])
-    if not point.marginals.status.converged:
+    if not point.status.converged:
         outcome = Outcome.NO_OPTIMUM
     return Optimum(point, Status(outcome, len(log.items), gradient, history=history), tuple(log.items))
 
 
 class _Log:
-    def __init__(self, watch: Watch | None) -> None:
+    def __init__(self, progress: Progress) -> None:
         self.items: list[Iteration] = []
-        self._watch = watch
+        self._progress = progress
 
     def add(self, point: Point, distance: float, step: float) -> None:
         gradient = float(np.abs(point.gradient).max(initial=0.0))
         self.items.append(Iteration(len(self.items), point.value, gradient, distance, step))
-        if self._watch is not None:
-            self._watch(self.items[-1])
+        self._progress.tell(self.items[-1])

@@ -15,10 +15,11 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, cg
 
-from bayesfield.learning.objective import FieldObjective
-from bayesfield.learning.search.minimise import Optimum
+from bayesfield.learning.objective import Objective
+from bayesfield.learning.search.learner import Learned, Request
+from bayesfield.learning.search.optimum import Optimum
 from bayesfield.response.indicators import slot_states
-from bayesfield.types import FloatArray, GraphArrays, Options, Outcome, Status
+from bayesfield.types import FloatArray, GraphArrays, InvalidInput, Options, Outcome, Status
 
 _RIDGE = 1e-6  # settles parameters that the tables leave open
 _TIGHT, _STEPS = 1e-12, 1000  # of conjugate gradients
@@ -28,26 +29,37 @@ _TIGHT, _STEPS = 1e-12, 1000  # of conjugate gradients
 class PseudoMoments(Options):
     """Pseudo-moment matching as a learner. It knows no prior."""
 
+    name = "pseudo_moments"
+    at_mode = False
+    needs_log_z = False
+    weighted = False
 
-def matched_moments(objective: FieldObjective) -> Optimum:
-    """The matching parameters, with value and gradient there by the objective's engine."""
-    parameters, left = _matched(objective)
-    outcome = Outcome.CLOSED_FORM if left == 0 else Outcome.NO_OPTIMUM
-    detail = "" if left == 0 else f"least squares were not solved in {_STEPS} steps of conjugate gradients"
-    return Optimum(objective.at(parameters), Status(outcome, detail=detail), ())
+    def for_evidence(self) -> "PseudoMoments":
+        raise InvalidInput(
+            'method="pseudo_moments" knows no prior, so the data cannot choose one by it; take another method, or '
+            "bf.Normal(variance=…) with a number"
+        )
+
+    def learn(self, objective: Objective, request: Request) -> Learned:
+        """The matching parameters, with value and gradient there by the objective's engine."""
+        parameters, left = _matched(objective)
+        outcome = Outcome.CLOSED_FORM if left == 0 else Outcome.NO_OPTIMUM
+        detail = "" if left == 0 else f"least squares were not solved in {_STEPS} steps of conjugate gradients"
+        return Learned(Optimum(objective.at(parameters), Status(outcome, detail=detail), ()))
 
 
-def pseudo_moments(objective: FieldObjective) -> FloatArray:
+def pseudo_moments(objective: Objective) -> FloatArray:
     """λ whose tables come closest to having the data's smoothed frequencies as beliefs; the prior mean without data."""
     return _matched(objective)[0]
 
 
-def _matched(objective: FieldObjective) -> tuple[FloatArray, int]:
+def _matched(objective: Objective) -> tuple[FloatArray, int]:
     """The same, and what conjugate gradients say: 0 where they ended."""
-    known = objective.field
-    if not objective.weight:
-        return objective.location, 0
-    target = _matching_tables(known.graph.arrays, objective.frequencies()) - known.design.offset
+    cases = objective.data.cases
+    known = cases.field
+    if not cases.weight:
+        return objective.prior.location, 0
+    target = _matching_tables(known.graph.arrays, cases.frequencies()) - known.design.offset
     target[~np.isfinite(target)] = 0.0
     moves, A = _Moves(known.graph.arrays), known.design.matrix
     if not A.shape[1]:

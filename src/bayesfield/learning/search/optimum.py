@@ -1,10 +1,13 @@
-"""How searches from several starts ended, and which of their optima are images of one another."""
+"""What a search ends with: the best parameters, and how the searches from several starts ended."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from bayesfield.types import FloatArray
+from bayesfield.learning.objective import Point
+from bayesfield.learning.search.progress import Iteration
+from bayesfield.types import FloatArray, Status
 
 _SAME = 1e-3  # nats within which two optima are equally good
 _APART = 0.05  # in some parameter: optima further apart are two
@@ -25,13 +28,13 @@ class Starts(NamedTuple):
 
     @property
     def equivalent(self) -> int:
-        """How many optima, with different parameters, were found to be as good as the best: itself and its images.
+        """How many optima, with different parameters, are as good as the best: itself and its images.
 
         Hidden variables may change places, or names of states, without any change to what is observed.
         """
         best, images = self.ended[0], [self.ended[0].parameters]
         for start in self.ended[1:]:
-            apart = min(np.abs(start.parameters - known).max() for known in images)
+            apart = min(np.abs(start.parameters - image).max() for image in images)
             if start.converged and start.value - best.value < _SAME and apart > _APART:
                 images.append(start.parameters)
         return len(images)
@@ -48,3 +51,17 @@ class Starts(NamedTuple):
                 "posterior is that of one mode"
             )
         return text
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """Where a search ended, and how. starts: where it began at several points."""
+
+    point: Point
+    status: Status
+    iterations: tuple[Iteration, ...]
+    starts: Starts | None = None
+
+    @property
+    def parameters(self) -> FloatArray:
+        return self.point.parameters

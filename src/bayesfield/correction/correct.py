@@ -1,0 +1,114 @@
+"""The correction of a Laplace posterior, and what is taken in its place where it does not converge."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from bayesfield.correction.record import Corrected, CorrectionRecord, corrected
+from bayesfield.correction.sampled import sampled_variational
+from bayesfield.correction.second_order import mean_shift, sampled_shift, second_differences
+from bayesfield.correction.skewness import marginal_skewness, observed_slopes, sampled_features
+from bayesfield.correction.variational import variational
+from bayesfield.learning.baselines.expectation_propagation import expectation_propagation
+from bayesfield.learning.objective import Objective
+from bayesfield.learning.precision.base import Precision
+from bayesfield.learning.search.optimum import Optimum
+from bayesfield.learning.search.progress import QUIET, Progress
+from bayesfield.types import FloatArray
+
+KINDS = ("auto", "none", "mean", "variational")
+FAR = "far from a Gaussian"  # what a record's reason begins with where no correction is believed
+_SKEWED = 3.0  # skewness of a marginal beyond which modes of hidden variables are taken to overlap
+_FAR = 1.0  # posterior sd: largest shift of a mean that is believed to second order
+
+
+def correct(
+    objective: Objective,
+    curvature_objective: Objective,
+    optimum: Optimum,
+    laplace: Precision,
+    kinds: Sequence[str],
+    reason: str,
+    rng: np.random.Generator,
+    progress: Progress = QUIET,
+) -> Corrected:
+    """The first of these kinds that converges and can be believed; the last as it is. reason: why the first."""
+    first, *others = kinds
+    found = _one(objective, curvature_objective, optimum, laplace, first, reason, rng, progress)
+    if found.record.settled or not others or progress.expired:
+        return _with_skewness(objective, found)
+    for kind in others:
+        why = f"the {found.record.kind} one did not converge"
+        if kind == "none":
+            return _none(optimum, laplace, f"{FAR}: no correction converged; bf.sample_posterior is right here")
+        other = _one(objective, curvature_objective, optimum, laplace, kind, why, rng, progress)
+        found = _with_skewness(objective, other)
+        if _believed(objective, found):
+            return found
+    return found
+
+
+def _one(
+    objective: Objective,
+    curvature_objective: Objective,
+    optimum: Optimum,
+    laplace: Precision,
+    kind: str,
+    reason: str,
+    rng: np.random.Generator,
+    progress: Progress,
+) -> Corrected:
+    mode = optimum.parameters
+    if kind == "none" or not len(mode) or not optimum.status.converged:
+        return _none(optimum, laplace, reason)
+    if kind == "expectation propagation":
+        return _propagated(objective, mode, laplace)
+    if not objective.free.traits.has_log_z:
+        found = _sampled(objective, optimum, laplace, kind, rng, progress)
+    elif kind == "mean":
+        found = mean_shift(objective, mode, laplace, rng)
+    else:
+        found = variational(objective, curvature_objective, mode, laplace, rng, progress)
+    return found._replace(record=replace(found.record, reason=reason))
+
+
+def _with_skewness(objective: Objective, found: Corrected) -> Corrected:
+    if found.record.kind in ("none", "expectation propagation"):
+        return found
+    skewness = marginal_skewness(objective, found.mean, found.precision)
+    largest = float(np.abs(skewness).max(initial=0.0)) if skewness is not None else 0.0
+    return found._replace(record=replace(found.record, skewness=largest), skewness=skewness)
+
+
+def _sampled(
+    objective: Objective,
+    optimum: Optimum,
+    laplace: Precision,
+    kind: str,
+    rng: np.random.Generator,
+    progress: Progress,
+) -> Corrected:
+    mode = optimum.parameters
+    if kind == "variational":
+        return sampled_variational(objective, mode, laplace, rng, progress)
+    of_data: FloatArray | float = 0.0
+    if len(objective.phases) > 1:
+        of_data = second_differences(observed_slopes(objective), mode, laplace, rng).total
+    return sampled_shift(sampled_features(objective, optimum.point), objective.free.weight, mode, laplace, of_data)
+
+
+def _propagated(objective: Objective, mode: FloatArray, laplace: Precision) -> Corrected:
+    mean, precision, status = expectation_propagation(objective, mode)
+    name, good = "expectation propagation", status.converged
+    return corrected(name, mode, laplace, mean, precision, status.iterations, 0.0, good)
+
+
+def _none(optimum: Optimum, laplace: Precision, reason: str) -> Corrected:
+    return Corrected(optimum.parameters, laplace, CorrectionRecord("none", reason=reason))
+
+
+def _believed(objective: Objective, found: Corrected) -> bool:
+    """Whether a shift to second order is small enough for one, and no modes of hidden variables overlap."""
+    overlapping = objective.hidden and found.record.skewness > _SKEWED
+    return found.record.settled and found.record.shift[1] <= _FAR and not overlapping

@@ -1,0 +1,24 @@
+"""A prior as users of estimators write it: a variance, how to find one, or a prior."""
+
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+from bayesfield.model.adaptive_prior import ARD
+from bayesfield.model.prior import Normal, Prior
+from bayesfield.types import InvalidInput
+
+
+def prior_from(given: Any, by_cross_validation: Callable[[], float], groups: str | None = None) -> Prior:
+    """A variance, "evidence", "cv", "ard", or a prior. groups: of ARD."""
+    if isinstance(given, Prior):
+        return given
+    if given == "ard":
+        return ARD(groups=groups)
+    if given == "cv":
+        return Normal(variance=by_cross_validation())
+    if given == "evidence" or isinstance(given, Real):
+        return Normal(variance=given if isinstance(given, str) else float(given))
+    raise InvalidInput(
+        f'prior is a variance, "evidence", "cv", "ard", or a prior such as bf.Normal(...); got {given!r}'
+    )

@@ -1,0 +1,78 @@
+"""What a person sees while a fit runs: the plan where it is long, and its steps."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from bayesfield.fitting.request import Request
+from bayesfield.learning.search.progress import Iteration, Progress, Watch
+from bayesfield.posterior.record import Plan
+
+LONG = 10.0  # seconds of counted work from which a fit shows itself unasked, where somebody looks
+
+
+@contextmanager
+def progress(plan: Plan, request: Request) -> Iterator[Progress]:
+    """Steps go to the user's ``watch``, and to the screen: always with verbose=True, never with False, else where the
+    plan is long and there is a terminal or a notebook."""
+    shown = request.verbose
+    if shown is None:
+        shown = plan.total > LONG and (_notebook() or (sys.stderr is not None and sys.stderr.isatty()))
+    if not shown:
+        yield Progress(request.watch, request.time_limit)
+        return
+    with _screen(plan) as watch:
+        yield Progress(_both(watch, request.watch), request.time_limit)
+
+
+@contextmanager
+def _screen(plan: Plan) -> Iterator[Watch]:
+    """A line that changes on terminals and in notebooks; lines one after the other elsewhere."""
+    if not _notebook() and not sys.stderr.isatty():
+        yield _lines(plan)
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    console.print(_first(plan), highlight=False)
+    begun = time.monotonic()
+    with console.status("begins …") as status:
+        yield lambda step: status.update(_said(step, begun))
+
+
+def _lines(plan: Plan) -> Watch:
+    print(_first(plan), file=sys.stderr)
+    begun = time.monotonic()
+    return lambda step: print(f"fit: {_said(step, begun)}", file=sys.stderr)
+
+
+def _first(plan: Plan) -> str:
+    return (
+        f"fit: {plan.engine}, {plan.method}, {plan.form} precision, correction {plan.corrections[0]}: about "
+        f"{plan.total:.2g} s of counted work"
+    )
+
+
+def _said(step: Iteration, begun: float) -> str:
+    stage = "correction" if np.isnan(step.value) and np.isnan(step.gradient) else "search"
+    return f"{stage}, step {step.number}: {step.distance:.2g} sd away, {time.monotonic() - begun:.0f} s"
+
+
+def _both(first: Watch, second: Watch | None) -> Watch:
+    if second is None:
+        return first
+
+    def watch(step: Iteration) -> None:
+        first(step)
+        second(step)
+
+    return watch
+
+
+def _notebook() -> bool:
+    shell = sys.modules.get("IPython")
+    running = shell.get_ipython() if shell is not None else None
+    return type(running).__name__ == "ZMQInteractiveShell"

@@ -1,0 +1,298 @@
+"""The way of every fit: plan → search → precision → check → prior chosen by the data → correction → posterior."""
+
+import time
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bayesfield.correction.correct import FAR, correct
+from bayesfield.correction.record import Corrected
+from bayesfield.fitting.display import progress
+from bayesfield.fitting.found import Found, dense_precision, with_precision
+from bayesfield.fitting.plan import SAMPLED, Planned, make_plan
+from bayesfield.fitting.prior_learning import adapted
+from bayesfield.fitting.request import Request
+from bayesfield.inference.contract import Engine
+from bayesfield.inference.sampling.sampled import Sampled
+from bayesfield.learning.objective import Objective
+from bayesfield.learning.prior import GaussianPrior
+from bayesfield.learning.search.learner import Learner
+from bayesfield.learning.search.learner import Request as SearchRequest
+from bayesfield.learning.search.minimise import lbfgs, newton
+from bayesfield.learning.search.optimum import Optimum
+from bayesfield.learning.search.progress import Progress
+from bayesfield.learning.search.sampled_newton import enough_chains, sampled_newton
+from bayesfield.learning.search.starts import best_of, checked_start, sampled_start, starting_points
+from bayesfield.model.prior import Parametrised, Prior
+from bayesfield.posterior.check import Check, check_fit
+from bayesfield.posterior.posterior import Posterior
+from bayesfield.posterior.prior_record import PriorRecord
+from bayesfield.posterior.record import SAMPLED_NEWTON, FitRecord
+from bayesfield.response.linear import NotSparse
+from bayesfield.types import FitWarning, FloatArray, IndefiniteCurvature
+
+ROUGH = 1e-3  # tolerance of a search from several starts
+
+
+def fit_objective(model: Parametrised, objective: Objective, request: Request, depth: int = 3) -> Posterior:
+    """The posterior of a model's parameters. depth: of the user's call, for warnings."""
+    begun = time.perf_counter()
+    generator = np.random.default_rng(request.rng)
+    seed = int(generator.integers(2**31)) if objective.hidden else 0
+    planned = make_plan(objective, request)
+    with progress(planned.plan, request) as steps:
+        fit = _Fit(model, objective, request, planned, seed, steps)
+        found, reasons, check = fit.mode(generator)
+        found, learned = fit.adapted(found, generator)
+        corrected = fit.corrected(found, generator)
+    record = _record(found, corrected, objective.data.n_cases, time.perf_counter() - begun)
+    record = replace(record, choice=reasons, check=check, prior=learned, plan=planned.plan)
+    posterior = Posterior(
+        model,
+        corrected.mean,
+        corrected.precision,
+        record,
+        found.optimum.parameters,
+        found.objective,
+        corrected.skewness,
+        None if found.own or request.method == "ep" else found.precision,
+        _resolved(request.prior, found.objective.prior),
+    )
+    _warn(record, depth)
+    return posterior
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """A request on its way. seed: of starts where something is hidden."""
+
+    model: Parametrised
+    objective: Objective
+    request: Request
+    planned: Planned
+    seed: int
+    progress: Progress
+
+    # --- the mode ---------------------------------------------------------------------------------------------------
+
+    def mode(self, rng: np.random.Generator) -> tuple[Found, tuple[str, ...], Check | None]:
+        """The mode with the precision there, why by this engine, and the check that was made."""
+        plan, learner = self.planned.plan, self.request.learner
+        if learner is not None:
+            return self._learned(learner)
+        if not plan.checked:
+            return self._searched(self.planned), plan.reasons, None
+        seed = int(rng.integers(2**31))
+        found, check, verdict = self._tried(seed)
+        if found is not None and check is not None and check.passed:
+            return found, (*plan.reasons, verdict), check
+        if self.request.response is not None:
+            if found is None:
+                raise IndefiniteCurvature(f"no posterior: {plan.reasons[0]}; {verdict}")
+            remark = "sampling did not take over: a separate response was asked for"
+            return found, (*plan.reasons, verdict, remark), check
+        near = found is not None and check is not None and check.rms < 1.0
+        start = found.optimum.parameters if near and found is not None else None
+        sampled = self._searched(make_plan(self.objective, self.request, Sampled(seed=seed + 1)), start)
+        last = self._check(sampled, seed)
+        origin = "the mode that it had found" if near else "the pseudo-likelihood's optimum"
+        remark = f"so sampling took over, from {origin}; its check: {last}"
+        return sampled, (*plan.reasons, verdict, remark), last
+
+    def _tried(self, seed: int) -> tuple[Found | None, Check | None, str]:
+        """An approximate fit, its check if it converged, and what to say of it.
+
+        By messages alone: where they do not converge, sampling does better than minimising the free energy.
+        """
+        messages = replace(self.planned.objective.free.engine, max_direct=0)
+        objective = self.planned.objective.with_engine(messages)
+        same = self.planned.curvature_objective is self.planned.objective
+        curvature = objective if same else self.planned.curvature_objective
+        try:
+            found = self._searched(self.planned._replace(objective=objective, curvature_objective=curvature))
+        except IndefiniteCurvature as error:
+            return None, None, f"its check: it gave no posterior ({error})"
+        if not found.good:
+            return found, None, f"its check: it did not converge ({found.optimum.status}; {found.inference})"
+        check = self._check(found, seed)
+        return found, check, f"its check: {check}"
+
+    def _check(self, found: Found, seed: int) -> Check:
+        engine = enough_chains(Sampled(seed=seed), found.objective.weight)
+        mode, names = found.optimum.parameters, self.model.parameter_names
+        return check_fit(found.objective, names, mode, found.precision.sd, engine)
+
+    def _searched(self, planned: Planned, start: FloatArray | None = None) -> Found:
+        """The optimum by the plan's engine, and the precision there. start: instead of the user's."""
+        plan, objective, curvature = planned.plan, planned.objective, planned.curvature_objective
+        given = checked_start(objective.size, self.request.start if start is None else start)
+        if plan.method == SAMPLED_NEWTON:
+            here = sampled_start(objective, self.seed) if given is None else given
+            optimum, matrix, _ = sampled_newton(objective, here, self.request.max_iterations, self.progress)
+            if curvature is objective:
+                status = optimum.point.status
+                precision = dense_precision(self.model, matrix, optimum.status, status)
+                return Found(objective, curvature, optimum, precision, status, plan.method)
+            return with_precision(self.model, objective, curvature, optimum, plan.form, plan.method)
+        try:
+            optimum = self._minimised(objective, plan.method, plan.form, plan.starts, given)
+            return with_precision(self.model, objective, curvature, optimum, plan.form, plan.method)
+        except NotSparse:
+            if self.request.form != "auto":
+                raise
+            other = replace(plan, form="matrix-free", method="lbfgs" if plan.method == "lbfgs" else "newton")
+            return self._searched(planned._replace(plan=other), start)
+
+    def _minimised(
+        self, objective: Objective, method: str, form: str, starts: int, given: FloatArray | None
+    ) -> Optimum:
+        """From one point, or roughly from several and then from the best."""
+        asked, most = self.request, self.request.max_iterations
+        points = starting_points(objective, given, asked.starts or (starts if starts > 1 else None), self.seed)
+
+        def finish(point: FloatArray) -> Optimum:
+            if method == "newton":
+                return newton(objective, point, asked.tolerance, most, self.progress, form)
+            return lbfgs(objective, point, asked.tolerance, most, self.progress)
+
+        return best_of(points, lambda point: lbfgs(objective, point, ROUGH, most, self.progress), finish)
+
+    # --- other learners ---------------------------------------------------------------------------------------------
+
+    def _learned(self, learner: Learner) -> tuple[Found, tuple[str, ...], None]:
+        """A learner's parameters, with its own precision or an engine's."""
+        request, plan = self.request, self.planned.plan
+        by_engine = request.response is not None or not request.engine.traits.chooses or learner.at_mode
+        given = checked_start(self.objective.size, request.start)
+        if given is None and learner.at_mode:
+            given = starting_points(self.planned.objective, None, None, self.seed)[0]
+        form = "" if by_engine else request.form
+        asked = SearchRequest(given, request.tolerance, request.max_iterations, form, self.progress)
+        learned = learner.learn(self.planned.objective, asked)
+        if learned.precision is not None:
+            o, status = self.planned.objective, learned.optimum.point.status
+            found = Found(o, o, learned.optimum, learned.precision, status, learner.name, repr(learner), own=True)
+            return found, learned.remarks, None
+        if learner.at_mode:
+            o, curvature = self.planned.objective, self.planned.curvature_objective
+            found = self._with_form(o, curvature, learned.optimum, learner.name, "")
+            return found, plan.reasons, None
+        return self._by_engine(learner, learned.optimum)
+
+    def _by_engine(self, learner: Learner, optimum: Optimum) -> tuple[Found, tuple[str, ...], None]:
+        """The learner's end with an engine's curvature, gradient and log Z there.
+
+        Where the engine that was chosen by cost has no curvature to give, the sampled one does.
+        """
+        plan, chosen = self.planned.plan, self.planned.chosen and self.request.response is None
+        objective = self.planned.curvature_objective
+        reasons = plan.reasons if chosen else ()
+        try:
+            found = self._at_end(objective, optimum, learner)
+            if found.inference.converged or not chosen:
+                return found, reasons, None
+            failure = str(found.inference)
+        except IndefiniteCurvature as error:
+            if not chosen:
+                raise
+            failure = str(error)
+        if objective.size > SAMPLED:
+            raise IndefiniteCurvature(f"{reasons[0]}; it gave no curvature: {failure}")
+        sampled = objective.with_engine(enough_chains(Sampled(), objective.weight))
+        remark = f"it gave no curvature ({failure}); sampling did"
+        return self._at_end(sampled, optimum, learner), (*reasons, remark), None
+
+    def _at_end(self, objective: Objective, optimum: Optimum, learner: Learner) -> Found:
+        there = replace(optimum, point=objective.at(optimum.parameters))
+        return self._with_form(objective, objective, there, learner.name, repr(learner))
+
+    def _with_form(
+        self, objective: Objective, curvature: Objective, optimum: Optimum, method: str, learner: str
+    ) -> Found:
+        form = self.planned.plan.form if objective.has_log_z else "dense"
+        try:
+            return with_precision(self.model, objective, curvature, optimum, form, method, learner)
+        except NotSparse:
+            if self.request.form != "auto":
+                raise
+            return with_precision(self.model, objective, curvature, optimum, "matrix-free", method, learner)
+
+    # --- the prior, and the correction ------------------------------------------------------------------------------
+
+    def adapted(self, found: Found, rng: np.random.Generator) -> tuple[Found, PriorRecord | None]:
+        """The same under the prior that the data choose, by the engine that was found good."""
+        prior = self.request.prior
+        if not prior.learned(self.model) and found.objective.prior.tails is None:
+            return found, None
+        learner = self.request.learner
+        engine = self.request.engine if learner is not None else found.objective.free.engine
+        method = self.request.method if learner is None else learner.for_evidence()
+
+        def solve(new: GaussianPrior, start: FloatArray, by: str | Learner = method) -> Found:
+            return self._again(engine, by, new, start, rng)
+
+        if learner is None or method == learner:
+            return adapted(prior, self.model, found, solve)
+        first = solve(found.objective.prior, found.optimum.parameters)
+        last, record = adapted(prior, self.model, first, solve)
+        return solve(last.objective.prior, last.optimum.parameters, learner), record
+
+    def _again(
+        self, engine: Engine, method: str | Learner, prior: GaussianPrior, start: FloatArray, rng: np.random.Generator
+    ) -> Found:
+        """The mode under another prior, near the last one."""
+        request = replace(self.request, engine=engine, method=method, start=start, starts=None)
+        objective = replace(self.objective, prior=prior)
+        planned = make_plan(objective, request)
+        plan = replace(planned.plan, form=self.planned.plan.form if engine.traits.has_log_z else "dense", starts=1)
+        again = replace(self, objective=objective, request=request, planned=planned._replace(plan=plan))
+        return again.mode(rng)[0]
+
+    def corrected(self, found: Found, rng: np.random.Generator) -> Corrected:
+        planned = self.planned
+        if not found.objective.has_log_z and planned.objective.has_log_z and not found.own:
+            planned = make_plan(self.objective, self.request, found.objective.free.engine)  # sampling took over
+        curvature = found.curvature_objective
+        kinds, reason = planned.plan.corrections, planned.reason
+        return correct(found.objective, curvature, found.optimum, found.precision, kinds, reason, rng, self.progress)
+
+
+def _record(found: Found, corrected: Corrected, n_cases: int, seconds: float) -> FitRecord:
+    gradient, precision = found.optimum.point.gradient, found.precision
+    ep = corrected.record.kind == "expectation propagation"
+    return FitRecord(
+        engine=found.engine_name,
+        response="ExpectationPropagation()" if ep else found.response_name,
+        method="ep" if ep else found.method,
+        form=corrected.precision.form,
+        status=found.optimum.status,
+        inference=found.inference,
+        iterations=found.optimum.iterations,
+        gradient_norm=float(np.linalg.norm(gradient)),
+        distance=float(np.sqrt(max(float(gradient @ precision.solve(gradient)), 0.0))),
+        log_likelihood=np.nan if found.own else found.objective.log_likelihood(found.optimum.point),
+        n_cases=n_cases,
+        correction=corrected.record,
+        seconds=seconds,
+        starts=found.optimum.starts,
+    )
+
+
+def _resolved(prior: Prior, chosen: GaussianPrior) -> Prior:
+    """The prior with the variances that the data chose."""
+    return prior if chosen.tails is not None or not chosen.independent else chosen.scaled(1.0)
+
+
+def _warn(record: FitRecord, depth: int) -> None:
+    """A fit that did not converge looks like any other, so it says so aloud. depth: of the user's call."""
+    learned = record.prior is None or record.prior.settled
+    if not record.status.converged or not record.inference.converged or not learned:
+        warnings.warn(f"this posterior is not to be trusted. {record}", FitWarning, stacklevel=depth + 1)
+    elif not record.correction.settled or record.correction.reason.startswith(FAR):
+        warnings.warn(
+            f"the Gaussian does not fit this posterior: {record.correction}. Draws by bf.sample_posterior, or a "
+            f"narrower prior, are right here. {record}",
+            FitWarning,
+            stacklevel=depth + 1,
+        )

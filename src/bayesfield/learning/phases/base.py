@@ -1,0 +1,83 @@
+"""What every phase can do: a weighted batch of factor graphs whose log Z enters the objective."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from bayesfield.inference.contract import Engine, Price, Traits
+from bayesfield.response.base import Response
+from bayesfield.types import BoolArray, FloatArray, Status
+
+
+class Answer(NamedTuple):
+    """A phase at one λ. mean: E[f], (F,). state: to continue from nearby. found: what ``response`` needs."""
+
+    log_z: float
+    mean: FloatArray
+    status: Status
+    state: Any = None
+    found: Any = None
+
+
+class Answers(NamedTuple):
+    """A phase at S parameters: log_z (S,), means (S, F), good (S,) whether inference converged, states."""
+
+    log_z: FloatArray
+    means: FloatArray
+    good: BoolArray
+    states: list[Any]
+
+
+class Phase(Protocol):
+    """w_k log Z_k(λ). weight: w_k. cases: how many cases it stands for."""
+
+    @property
+    def weight(self) -> float: ...
+    @property
+    def cases(self) -> float: ...
+    @property
+    def traits(self) -> Traits: ...
+    @property
+    def contrasts(self) -> bool:
+        """Whether it sums over what the data might have shown: a clamped phase."""
+        ...
+
+    @property
+    def samples(self) -> bool:
+        """Whether Gibbs chains can stand in for its engine: it has a graph here."""
+        ...
+
+    def with_engine(self, engine: Engine) -> "Phase": ...
+    def choose(self, engine: Any) -> tuple[Engine, str]:
+        """The engine for which one that chooses stands here, and why."""
+        ...
+
+    def price(self, size: int) -> Price: ...
+    def bytes(self) -> float:
+        """What one evaluation holds in memory, about."""
+        ...
+
+    def at(self, parameters: FloatArray, start: Any = None) -> Answer: ...
+    def at_many(self, points: FloatArray, starts: Sequence[Any] | None = None) -> Answers: ...
+    def response(self, answer: Answer) -> Response:
+        """The covariance of the features."""
+        ...
+
+    def variances(self, answer: Answer) -> FloatArray:
+        """About the diagonal of the covariance, (F,)."""
+        ...
+
+    def blocks(self, answer: Answer) -> tuple[FloatArray, FloatArray] | None:
+        """The covariance without what ties different inputs: blocks (D, G, G), and one of the rest; None for none."""
+        ...
+
+
+def one_by_one(phase: Phase, points: FloatArray, starts: Sequence[Any] | None = None) -> Answers:
+    """``at_many`` for phases that have no faster way."""
+    before = [None] * len(points) if starts is None else starts
+    found = [phase.at(here, start) for here, start in zip(points, before, strict=True)]
+    good = np.array([a.status.converged for a in found], dtype=np.bool_)
+    states = [a.state if a.status.converged else start for a, start in zip(found, before, strict=True)]
+    means = np.array([a.mean for a in found]).reshape(points.shape)
+    return Answers(np.array([a.log_z for a in found], dtype=np.float64), means, good, states)

@@ -1,0 +1,109 @@
+"""A phase of factor graphs, by any engine: a field, a union of conditional fields, or cases with holes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bayesfield.graph.compiled import Design, local_variances
+from bayesfield.graph.structure import Graph
+from bayesfield.inference.auto import Auto
+from bayesfield.inference.contract import Engine, Price, Traits
+from bayesfield.learning.phases.base import Answer, Answers, one_by_one
+from bayesfield.response.base import Response
+from bayesfield.types import FloatArray
+
+_PER_ENTRY = 260  # bytes: graph, design, potentials, beliefs, and linear response's own tables
+_ENTRIES = 4_000_000  # of tables, at all points that are evaluated together
+
+
+@dataclass(frozen=True, eq=False)
+class GraphPhase:
+    """w log Z(λ) of a graph, by an engine.
+
+    clamped: whether it stands for what is hidden in cases; log Z is then asked of another engine where this one has
+    none.
+    """
+
+    graph: Graph
+    design: Design
+    engine: Engine
+    weight: float
+    clamped: bool = False
+
+    @property
+    def cases(self) -> float:
+        return self.weight
+
+    @property
+    def traits(self) -> Traits:
+        return self.engine.traits
+
+    @property
+    def contrasts(self) -> bool:
+        return self.clamped
+
+    @property
+    def samples(self) -> bool:
+        return True
+
+    def with_engine(self, engine: Engine) -> "GraphPhase":
+        if self.clamped and not engine.traits.has_log_z:
+            engine = Auto()
+        if self.clamped and engine.traits.chooses:
+            engine, _ = self.choose(engine)
+        return replace(self, engine=engine)
+
+    def choose(self, engine: Any) -> tuple[Engine, str]:
+        chosen: tuple[Engine, str] = engine.choose(self.graph)
+        return chosen
+
+    def price(self, size: int) -> Price:
+        return self.engine.price(self.graph, size)
+
+    def bytes(self) -> float:
+        return float(self.engine.preview(self.graph).bytes + _PER_ENTRY * self.graph.n_entries)
+
+    def at(self, parameters: FloatArray, start: Any = None) -> Answer:
+        theta = self.design.potentials(parameters)
+        marginals = self.engine.infer(self.graph, theta, start)
+        mean = self.design.expectations(marginals.tables)
+        return Answer(marginals.log_z, mean, marginals.status, marginals.state, (theta, marginals))
+
+    def at_many(self, points: FloatArray, starts: Sequence[Any] | None = None) -> Answers:
+        if not self.engine.traits.batched:
+            return one_by_one(self, points, starts)
+        log_z, means = np.empty(len(points)), np.empty(points.shape)
+        step = max(1, _ENTRIES // max(self.graph.n_entries, 1))
+        for first in range(0, len(points), step):
+            rows = slice(first, first + step)
+            thetas = self.design.potentials_many(points[rows])
+            log_z[rows], beliefs = self.engine.infer_many(self.graph, thetas)  # type: ignore[attr-defined]
+            means[rows] = self.design.expectations_many(beliefs)
+        return Answers(log_z, means, np.isfinite(log_z), [None] * len(points))
+
+    def response(self, answer: Answer) -> Response:
+        theta, marginals = answer.found
+        return self.engine.response(self.graph, self.design, theta, marginals)
+
+    def variances(self, answer: Answer) -> FloatArray:
+        return local_variances(self.graph, self.design, answer.found[1].tables)
+
+    def blocks(self, answer: Answer) -> None:
+        return None
+
+    def log_z_along(self, points: FloatArray) -> FloatArray:
+        """(S,) log Z at one point after the other, each from where the last one ended; NaN where it did not converge.
+
+        Points are draws of a posterior, so that each is near the last.
+        """
+        if self.engine.traits.batched:
+            found = self.at_many(points)
+            return np.where(found.good, found.log_z, np.nan)
+        result, before = np.full(len(points), np.nan), None
+        for s, here in enumerate(points):
+            found_one = self.engine.infer(self.graph, self.design.potentials(here), before)
+            if found_one.status.converged:
+                result[s], before = found_one.log_z, found_one.state
+        return result

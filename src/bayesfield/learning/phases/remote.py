@@ -1,0 +1,375 @@
+"""A phase whose data are spread over the workers of a cluster.
+
+Every worker keeps shards: objectives of its own cases under no prior. Shards stay where they are; λ goes out, and
+values, gradients and curvatures come back and are added in the shards' order, so that the numbers do not depend on who
+was faster. A shard that is lost with its worker is made again from its recipe. Of complete cases of a field only the
+counts are needed, which the workers add up once; with holes the clamped phases run there, and the free one here.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from bayesfield.graph.compiled import compiled
+from bayesfield.inference.contract import Engine, Price, Traits
+from bayesfield.inference.trees.junction_tree import Exact
+from bayesfield.learning.objective import Objective, Pointwise
+from bayesfield.learning.phases.base import Answer, Answers
+from bayesfield.learning.phases.cases import Cases, clamped_phases, fixed_energy, free_log_z, read_cases, require_seen
+from bayesfield.learning.phases.graph import GraphPhase
+from bayesfield.learning.phases.graphs import graph_objective
+from bayesfield.learning.phases.sequences import checked_weights, sequence_objective
+from bayesfield.learning.prior import GaussianPrior, flat
+from bayesfield.model.conditional import CRF, Sequences
+from bayesfield.model.field import RandomField
+from bayesfield.model.graphs import Graphs
+from bayesfield.model.partitions import CaseFiles, SequenceFiles
+from bayesfield.parallel import Cluster, spans
+from bayesfield.response.base import Response
+from bayesfield.types import FloatArray, IntArray, InvalidInput, Outcome, Status
+
+_SHARDS = 4  # for each of the workers' threads, so that none waits long for another
+_WIDTH = 64  # directions that are sent at a time
+_EXACT = Status(Outcome.EXACT)
+_STARTS = 4096  # cases of a field that come along, for chains and learners to start from
+
+
+class Shard(NamedTuple):
+    """What a worker keeps: the objective of its cases under no prior."""
+
+    objective: Objective
+
+
+class Summary(NamedTuple):
+    """What is told of a shard. counts, codes, seen: of cases of a field."""
+
+    cases: int
+    weight: float
+    exact: bool
+    contrasts: bool
+    price: Price
+    counts: FloatArray
+    codes: IntArray
+    seen: IntArray
+    unseen: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class RemotePhase:
+    """Σ_s L_s(λ): what the workers' cases add to the objective.
+
+    engine: of graphs; None for sequences, whose inference is exact. told: of every shard.
+    """
+
+    cluster: Cluster
+    shards: Sequence[Any]
+    told: Sequence[Summary]
+    engine_there: Engine | None
+    weight: float = 1.0
+
+    @property
+    def cases(self) -> float:
+        return 1.0
+
+    @property
+    def engine(self) -> Engine:
+        return Exact() if self.engine_there is None else self.engine_there
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(exact=True) if self.engine_there is None else self.engine_there.traits
+
+    @property
+    def contrasts(self) -> bool:
+        return any(one.contrasts for one in self.told)
+
+    @property
+    def samples(self) -> bool:
+        return False
+
+    def with_engine(self, engine: Engine) -> "RemotePhase":
+        return self if self.engine_there is None else replace(self, engine_there=engine)
+
+    def choose(self, engine: Any) -> tuple[Engine, str]:
+        """That of the shard that finds exact inference hardest."""
+        if self.engine_there is None:
+            return self.engine, f"exact inference was chosen: {sum(one.cases for one in self.told):,} chains of labels"
+        found = self.cluster.each(_choose, self.shards, engine)
+        return next((one for one in found if not one[0].traits.exact), found[0])
+
+    def price(self, size: int) -> Price:
+        """Workers share the work."""
+        total = [sum(p) for p in zip(*(one.price for one in self.told), strict=True)]
+        return Price(*(t / self.cluster.threads for t in total))
+
+    def bytes(self) -> float:
+        """Here, nearly nothing: the data are there."""
+        return 0.0
+
+    def at(self, parameters: FloatArray, start: Any = None) -> Answer:
+        values, gradients, statuses = self._all(parameters[None])
+        bad = [status for status in statuses if not status.converged]
+        return Answer(float(values[0]), gradients[0], bad[0] if bad else statuses[0], None, parameters)
+
+    def at_many(self, points: FloatArray, starts: Sequence[Any] | None = None) -> Answers:
+        values, gradients, _ = self._all(points)
+        return Answers(values, gradients, np.isfinite(values), [None] * len(points))
+
+    def _all(self, points: FloatArray) -> tuple[FloatArray, FloatArray, list[Status]]:
+        found = self.cluster.each(_evaluated, self.shards, points, self.engine_there)
+        values, gradients, statuses = zip(*found, strict=True)
+        return np.sum(values, axis=0), np.sum(gradients, axis=0), list(statuses)
+
+    def response(self, answer: Answer) -> Response:
+        return RemoteResponse(self, answer.found)
+
+    def variances(self, answer: Answer) -> FloatArray:
+        return self.total(_variances, answer.found)
+
+    def blocks(self, answer: Answer) -> tuple[FloatArray, FloatArray] | None:
+        found = self.cluster.each(_blocks, self.shards, answer.found)
+        if any(one is None for one in found):
+            return None
+        blocks, rest = (np.sum(parts, axis=0) for parts in zip(*found, strict=True))
+        return blocks, rest
+
+    def total(self, call: Callable[..., FloatArray], parameters: FloatArray, *more: Any) -> FloatArray:
+        """The sum over the shards of what a call returns."""
+        found = self.cluster.each(call, self.shards, parameters, self.engine_there, *more)
+        result: FloatArray = np.sum(found, axis=0)
+        return result
+
+
+class RemoteResponse(Response):
+    """Σ_s ∇²L_s at one λ."""
+
+    def __init__(self, phase: RemotePhase, parameters: FloatArray) -> None:
+        self._phase, self._parameters = phase, parameters
+
+    @property
+    def size(self) -> int:
+        return len(self._parameters)
+
+    def product(self, vectors: FloatArray) -> FloatArray:
+        columns = vectors if vectors.ndim == 2 else vectors[:, None]
+        slabs = [columns[:, k : k + _WIDTH] for k in range(0, columns.shape[1], _WIDTH)]
+        out = np.concatenate([self._phase.total(_product, self._parameters, slab) for slab in slabs], axis=1)
+        return out if vectors.ndim == 2 else out[:, 0]
+
+    def covariance(self) -> FloatArray:
+        return self._phase.total(_covariance, self._parameters)
+
+
+@dataclass(frozen=True, eq=False)
+class RemoteData:
+    """Data on workers. n_cases: how many. some: cases of a field that came along; None for sequences and graphs."""
+
+    cluster: Cluster
+    shards: Sequence[Any]
+    n_cases: int
+    some: Cases | None
+    unseen_parameters: IntArray
+
+    @property
+    def cases(self) -> Cases:
+        if self.some is None:
+            raise InvalidInput('this learner needs the data here; with client= take method="newton" or "lbfgs"')
+        return self.some
+
+    @property
+    def here(self) -> bool:
+        return False
+
+    @property
+    def weights(self) -> None:
+        return None
+
+    @property
+    def matches_moments(self) -> bool:
+        return self.some is not None
+
+    def unseen(self) -> IntArray:
+        return self.unseen_parameters
+
+    def pointwise(self, objective: Objective, points: FloatArray) -> Pointwise:
+        """log p of every case at each of the parameters, points (S, F)."""
+        free = None if self.some is None else free_log_z(objective, points)[:, None]
+        found = self.cluster.each(_pointwise, self.shards, points, objective.free.engine if self.some else None)
+        values = np.concatenate(found, axis=1) - (0.0 if free is None else free)
+        return Pointwise(values, np.arange(values.shape[1]))
+
+
+def remote_cases(field: RandomField, X: Any, prior: GaussianPrior, engine: Engine, client: Any) -> Objective:
+    """The objective of cases in memory, which are dealt out, or in bf.CaseFiles, which the workers read."""
+    cluster = Cluster(client)
+    if isinstance(X, CaseFiles):
+        shards = cluster.keep(_read_cases, [X.one(k) for k in range(len(X))], field)
+    else:
+        rows = X if isinstance(X, pd.DataFrame | np.ndarray) else np.array(X, dtype=object)
+        ends = np.unique(np.linspace(0, len(rows), _SHARDS * cluster.threads + 1).astype(np.int64))
+        shards = cluster.keep(_case_shard, [rows[a:b] for a, b in spans(ends.tolist())] or [rows], field)
+    told = cluster.each(_summary, shards, max(1, _STARTS // len(shards)))
+    known, counts = compiled(field), np.sum([one.counts for one in told], axis=0)
+    weight = float(sum(one.weight for one in told))
+    free = GraphPhase(known.graph, known.design, engine, weight)
+    complete = not any(one.contrasts for one in told)
+    codes = np.concatenate([one.codes for one in told])
+    some = Cases(known, codes, counts, weight, None, None if complete else read_cases(known, codes).clamped, here=False)
+    data = RemoteData(cluster, shards, round(weight), some, some.unseen())
+    if complete:
+        statistic = known.design.expectations(counts)
+        return Objective(prior, (free,), statistic, fixed_energy(known, counts), data)
+    require_seen(field, np.sum([one.seen for one in told], axis=0))
+    holes = RemotePhase(cluster, shards, told, engine)
+    return Objective(prior, (free, holes), np.zeros(prior.size), 0.0, data)
+
+
+def remote_sequences(
+    crf: CRF, data: Sequences | SequenceFiles, prior: GaussianPrior, client: Any, weights: Any = None
+) -> Objective:
+    """The objective of sequences in memory, which are dealt out, or in files, which the workers read."""
+    cluster = Cluster(client)
+    if isinstance(data, SequenceFiles):
+        if weights is not None:
+            raise InvalidInput("weights are for sequences in memory, not for those in files")
+        shards = cluster.keep(_read_sequences, [data.one(k) for k in range(len(data))], crf)
+    else:
+        runs = _runs(data.ptr, _SHARDS * cluster.threads)
+        own = checked_weights(weights, len(data))
+        parts = [(data.run(a, b), None if own is None else own[a:b]) for a, b in runs]
+        shards = cluster.keep(_sequence_shard, parts, crf)
+    return _labelled(cluster, shards, prior, None)
+
+
+def remote_graphs(
+    crf: CRF, data: Graphs, prior: GaussianPrior, engine: Engine, client: Any, weights: Any = None
+) -> Objective:
+    """The objective of labelled graphs, dealt out."""
+    cluster = Cluster(client)
+    own = checked_weights(weights, len(data))
+    runs = _runs(data.ptr, _SHARDS * cluster.threads)
+    parts = [(data.run(a, b), None if own is None else own[a:b]) for a, b in runs]
+    return _labelled(cluster, cluster.keep(_graph_shard, parts, crf), prior, engine)
+
+
+def _labelled(cluster: Cluster, shards: list[Any], prior: GaussianPrior, engine: Engine | None) -> Objective:
+    told = cluster.each(_summary, shards, 0)
+    cases = sum(one.cases for one in told)
+    if not cases:
+        raise InvalidInput("there is nothing to learn from: no sequence or graph")
+    phase = RemotePhase(cluster, shards, told, engine)
+    never = set(range(prior.size)).intersection(*(one.unseen.tolist() for one in told))
+    data = RemoteData(cluster, shards, cases, None, np.array(sorted(never), dtype=np.int64))
+    return Objective(prior, (phase,), np.zeros(prior.size), 0.0, data)
+
+
+def _runs(ptr: IntArray, count: int) -> list[tuple[int, int]]:
+    """Runs of sequences or graphs with about as many positions each."""
+    ends = np.unique(np.searchsorted(ptr, np.linspace(0, ptr[-1], count + 1)))
+    ends[0], ends[-1] = 0, len(ptr) - 1
+    return [(first, last) for first, last in spans(ends.tolist()) if first < last]
+
+
+# --- on a worker ----------------------------------------------------------------------------------------------------
+
+
+def _read_cases(files: CaseFiles, field: RandomField) -> Shard:
+    hidden = set(field.hidden)
+    columns = [name for i, name in enumerate(field.names) if i not in hidden]
+    return _case_shard(files.read(columns, 0), field)
+
+
+def _case_shard(X: Any, field: RandomField) -> Shard:
+    """Clamped phases and counts: −Σ_n log Z_n − sᵀλ − s₀. The free phase is not here."""
+    known = compiled(field)
+    cases = read_cases(known, field.encode(X, holes=True))
+    statistic = known.design.expectations(cases.counts)
+    phases = clamped_phases(cases, Exact())
+    return Shard(Objective(flat(field.n_parameters), phases, statistic, fixed_energy(known, cases.counts), cases))
+
+
+def _read_sequences(files: SequenceFiles, crf: CRF) -> Shard:
+    return _sequence_shard((files.read(crf, 0), None), crf)
+
+
+def _sequence_shard(part: tuple[Sequences, FloatArray | None], crf: CRF) -> Shard:
+    data, weights = part
+    return Shard(sequence_objective(crf, data, flat(crf.n_parameters), weights, learned=False))
+
+
+def _graph_shard(part: tuple[Graphs, FloatArray | None], crf: CRF) -> Shard:
+    data, weights = part
+    return Shard(graph_objective(crf, data, flat(crf.n_parameters), Exact(), weights, learned=False))
+
+
+def _summary(shard: Shard, most: int) -> Summary:
+    o, empty = shard.objective, np.empty(0, dtype=np.int64)
+    price = o.price() if o.phases else Price(0.0, 0.0)
+    contrasts = any(phase.contrasts for phase in o.phases)
+    if not most:
+        return Summary(o.data.n_cases, 1.0, True, contrasts, price, np.empty(0), empty, empty, o.data.unseen())
+    cases: Cases = o.data
+    codes = cases.codes[:: max(1, -(-len(cases.codes) // most))]
+    seen = (cases.codes >= 0).sum(axis=0)
+    return Summary(round(cases.weight), cases.weight, True, contrasts, price, cases.counts, codes, seen, empty)
+
+
+def _at_hand(shard: Shard, engine: Engine | None) -> Objective:
+    return shard.objective if engine is None else shard.objective.with_engine(engine)
+
+
+def _choose(shard: Shard, engine: Any) -> tuple[Engine, str]:
+    chosen: tuple[Engine, str] = shard.objective.free.choose(engine)
+    return chosen
+
+
+def _evaluated(shard: Shard, points: FloatArray, engine: Engine | None) -> tuple[FloatArray, FloatArray, Status]:
+    o = _at_hand(shard, engine)
+    if not o.phases:
+        return -points @ o.statistic - o.constant, np.tile(-o.statistic, (len(points), 1)), _EXACT
+    if len(points) > 1:
+        many = o.at_many(points)
+        return many.values, many.gradients, _EXACT
+    point = o.at(points[0])
+    return np.array([point.value]), point.gradient[None], point.status
+
+
+def _covariance(shard: Shard, parameters: FloatArray, engine: Engine | None) -> FloatArray:
+    o = _at_hand(shard, engine)
+    if not o.phases:
+        return np.zeros((o.size, o.size))
+    return o.response(o.at(parameters)).covariance()
+
+
+def _product(shard: Shard, parameters: FloatArray, engine: Engine | None, vectors: FloatArray) -> FloatArray:
+    o = _at_hand(shard, engine)
+    return o.response(o.at(parameters)).product(vectors) if o.phases else np.zeros_like(vectors)
+
+
+def _variances(shard: Shard, parameters: FloatArray, engine: Engine | None) -> FloatArray:
+    o = _at_hand(shard, engine)
+    return o.variances(o.at(parameters)) if o.phases else np.zeros(o.size)
+
+
+def _blocks(shard: Shard, parameters: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+    """Σ over the shard's own free phases."""
+    found: tuple[FloatArray, FloatArray] | None = None
+    for phase in (p for p in shard.objective.phases if p.weight > 0):
+        blocks = phase.blocks(phase.at(parameters))
+        if blocks is None:
+            return None
+        own = phase.weight * blocks[0], phase.weight * blocks[1]
+        found = own if found is None else (found[0] + own[0], found[1] + own[1])
+    return found
+
+
+def _pointwise(shard: Shard, points: FloatArray, engine: Engine | None) -> FloatArray:
+    if engine is None:
+        found = shard.objective.data.pointwise(shard.objective, points)
+        return np.asarray(found.values[:, found.which])
+    cases: Cases = shard.objective.data
+    distinct, which = np.unique(cases.codes, axis=0, return_inverse=True)
+    return cases.case_log_z(distinct, points, engine)[:, which.reshape(-1)]

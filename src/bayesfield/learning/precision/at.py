@@ -1,0 +1,102 @@
+"""The posterior precision of an objective: at a point, or averaged over points, in the form that is asked for."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bayesfield.learning.objective import Objective, Point
+from bayesfield.learning.precision.base import Precision
+from bayesfield.learning.precision.block import BlockPrecision
+from bayesfield.learning.precision.dense import DensePrecision
+from bayesfield.learning.precision.matrix_free import MatrixFree
+from bayesfield.learning.precision.sparse import Origin, SparsePrecision
+from bayesfield.response.base import Response
+from bayesfield.response.linear import LinearResponse, NotSparse
+from bayesfield.response.weighted import WeightedResponse
+from bayesfield.types import FloatArray, InvalidInput
+
+
+def precision_at(objective: Objective, point: Point, form: str) -> Precision:
+    """P = Σ_k w_k C_k + Λ⁻¹ at a point, equation (7)."""
+    if form == "block":
+        blocks = block_precision(objective, point)
+        if blocks is None:
+            raise InvalidInput(
+                'form="block" needs sequences, all of their labels, and a prior with independent parameters; take '
+                'form="matrix-free"'
+            )
+        return blocks
+    average = Average(objective, form)
+    average.add([point])
+    return average.precision()
+
+
+def by_products(objective: Objective, point: Point) -> MatrixFree:
+    """P at a point, known by its products with vectors."""
+    scale = np.sqrt(objective.variances(point))
+    return MatrixFree([objective.response(point)], objective.prior, scale, block_precision(objective, point))
+
+
+def block_precision(objective: Objective, point: Point) -> BlockPrecision | None:
+    """P without what ties different inputs, or labels and transitions, to one another, where phases know it.
+
+    Clamped phases, which take something off, are left out: it is then larger than P's own blocks.
+    """
+    free = [(phase, answer) for phase, answer in zip(objective.phases, point.answers, strict=True) if phase.weight > 0]
+    parts = [(phase.weight, phase.blocks(answer)) for phase, answer in free]
+    if not objective.prior.independent or not parts or any(found is None for _, found in parts):
+        return None
+    known = [(weight, *found) for weight, found in parts if found is not None]
+    blocks: FloatArray = np.sum([weight * own for weight, own, _ in known], axis=0)
+    rest: FloatArray = np.sum([weight * own for weight, _, own in known], axis=0)
+    G, ridge = blocks.shape[1], objective.prior.diagonal
+    split = len(blocks) * G
+    blocks[:, np.arange(G), np.arange(G)] += ridge[:split].reshape(-1, G)
+    return BlockPrecision(blocks, rest + np.diag(ridge[split:]))
+
+
+class Average:
+    """The mean of P over points, in one form. The sparse form is for one point: of more it is matrix-free."""
+
+    def __init__(self, objective: Objective, form: str) -> None:
+        self._objective, self._form = objective, form
+        self.count = 0
+        self._dense = np.zeros(())
+        self._responses: list[Response] = []
+        self._points: list[Point] = []
+
+    def add(self, points: Sequence[Point]) -> None:
+        """All of the points, or none where the curvature of one is not positive definite."""
+        responses = [self._objective.response(point) for point in points]
+        if self._form == "dense":
+            for covariance in [response.covariance() for response in responses]:
+                self._dense = self._dense + covariance
+        else:
+            self._responses += responses
+            self._points += points
+        self.count += len(points)
+
+    def precision(self, old: Precision | None = None, rate: float = 1.0) -> Precision:
+        """old: where that is dense, (1 − rate) old + rate mean; the other forms take the mean."""
+        if self._form == "dense":
+            mean = self._objective.prior.plus(self._dense / self.count)
+            return old.mixed(mean, rate) if isinstance(old, DensePrecision) else DensePrecision(mean)
+        if self._form == "matrix-free":
+            return MatrixFree(self._responses, self._objective.prior, self._scale())
+        near = self._sparse(self._responses[0])
+        return near if self.count == 1 else MatrixFree(self._responses, self._objective.prior, self._scale(), near)
+
+    def _sparse(self, response: Response) -> SparsePrecision:
+        parts = response.parts if isinstance(response, WeightedResponse) else ()
+        prior = self._objective.prior
+        linear = parts[0][1] if len(parts) == 1 else None
+        if not isinstance(linear, LinearResponse) or not prior.independent:
+            raise NotSparse("a sparse precision needs linear response (bf.Bethe(), bf.Kikuchi()) and a diagonal prior")
+        weight, point = parts[0][0], self._points[0]
+        origin = Origin(self._objective.free.engine, point.parameters)
+        return SparsePrecision(linear, weight, prior.diagonal, self._scale, origin)
+
+    def _scale(self) -> FloatArray:
+        """About √diag(P)."""
+        result: FloatArray = np.sqrt(np.mean([self._objective.variances(p) for p in self._points], axis=0))
+        return result

@@ -1,0 +1,48 @@
+"""What every learner can do: one that finds parameters otherwise than by minimising the objective of an engine."""
+
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from bayesfield.learning.objective import Objective
+from bayesfield.learning.precision.base import Precision
+from bayesfield.learning.search.optimum import Optimum
+from bayesfield.learning.search.progress import QUIET, Progress
+from bayesfield.types import FloatArray
+
+
+class Request(NamedTuple):
+    """How to search: where to begin, how close to come, in which form a learner's own precision is wanted."""
+
+    start: FloatArray | None = None
+    tolerance: float = 1e-6
+    max_iterations: int = 200
+    form: str = "auto"
+    progress: Progress = QUIET
+
+
+class Learned(NamedTuple):
+    """What a learner ends with. precision: its own; None where an engine is to give the curvature there."""
+
+    optimum: Optimum
+    precision: Precision | None = None
+    remarks: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """name: as users write it. at_mode: whether it ends at the mode of the posterior, where corrections start.
+    needs_log_z: of the engine. weighted: whether it takes cases that count for more or less than one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def at_mode(self) -> bool: ...
+    @property
+    def needs_log_z(self) -> bool: ...
+    @property
+    def weighted(self) -> bool: ...
+
+    def for_evidence(self) -> "Learner":
+        """The same with a precision that is the data's curvature plus the prior's, by which variances are chosen."""
+        ...
+
+    def learn(self, objective: Objective, request: Request) -> Learned: ...

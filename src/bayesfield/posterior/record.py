@@ -1,0 +1,121 @@
+"""How a posterior was found: the plan that was followed, and what came of it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayesfield.correction.record import CorrectionRecord
+from bayesfield.learning.search.by_name import LEARNERS
+from bayesfield.learning.search.optimum import Starts
+from bayesfield.learning.search.progress import Iteration
+from bayesfield.posterior.check import Check
+from bayesfield.posterior.prior_record import PriorRecord
+from bayesfield.types import Status
+
+SAMPLED_NEWTON = "sampled newton"  # what a search by the sampled engine is called
+_FORMS = {  # what a form leaves out, where it leaves anything out
+    "block": "block: widths of each block given all other parameters; too narrow where blocks go together",
+    "matrix-free": "matrix-free: widths are probed, with an error (posterior.form.sd_error)",
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a fit does, decided from counts alone before it runs (fitting.plan).
+
+    engine, response, method, form: as in ``bf.fit``, with "auto" decided. corrections: the kinds to try, in order,
+    until one converges. starts: points to search from. checked: whether sampling checks the mode, and takes over
+    where the check fails. reasons: why. seconds: counted work of each part, in seconds on our machine. bytes: held
+    in memory at once.
+    """
+
+    engine: str
+    response: str
+    method: str
+    form: str
+    corrections: tuple[str, ...]
+    starts: int
+    checked: bool
+    reasons: tuple[str, ...]
+    seconds: tuple[tuple[str, float], ...]
+    bytes: float
+
+    @property
+    def total(self) -> float:
+        """Counted work in all, in seconds on our machine."""
+        return float(sum(taken for _, taken in self.seconds))
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{name} {taken:.2g} s" for name, taken in self.seconds if taken > 0.05 * self.total)
+        lines = [
+            f"engine      {self.engine}",
+            *(f"            {reason}" for reason in self.reasons),
+            f"response    {self.response}",
+            f"search      {self.method}" + (f", from {self.starts} points" if self.starts > 1 else ""),
+            f"precision   {self.form}",
+            f"correction  {self.corrections[0]}"
+            + (f"; where it does not converge {', then '.join(self.corrections[1:])}" if self.corrections[1:] else ""),
+            *(["check       by sampling, which takes over where it fails"] if self.checked else []),
+            f"price       about {self.total:.2g} s of counted work: {parts}; {self.bytes / 2**20:,.0f} MiB",
+        ]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class FitRecord:
+    """How a posterior was found.
+
+    engine: what found the parameters, an engine or a learner; response: what gave the curvature there. status: of the
+    optimisation. inference: of the engine at the optimum. distance: √(gᵀP⁻¹g), how far the optimum may still be, in
+    posterior standard deviations; after a learner, how far the responding engine's own optimum is.
+    log_likelihood: Σ log p(x_n|λ_MP) by the engine, NaN where there was none. form: of the precision.
+    choice: why this engine, step by step, where ``fit`` chose it; check: the check that it made then. starts: how the
+    searches ended (learning.search.starts), where there were several. prior: what the data chose
+    (fitting.prior_learning), where they did. plan: what was decided before the fit ran.
+    """
+
+    engine: str
+    response: str
+    method: str
+    status: Status
+    inference: Status
+    iterations: tuple[Iteration, ...]
+    gradient_norm: float
+    distance: float
+    log_likelihood: float
+    n_cases: int
+    correction: CorrectionRecord
+    seconds: float
+    form: str = "dense"
+    choice: tuple[str, ...] = ()
+    check: Check | None = None
+    starts: Starts | None = None
+    prior: PriorRecord | None = None
+    plan: Plan | None = None
+
+    def __str__(self) -> str:
+        value = self.log_likelihood
+        return "\n".join(
+            [
+                *([f"method      {self.method}"] if self.method in LEARNERS else []),
+                f"engine      {self.engine}",
+                *(f"            {reason}" for reason in self.choice),
+                f"response    {self.response}",
+                *([f"precision   {_FORMS[self.form]}"] if self.form in _FORMS else []),
+                f"inference   {self.inference}",
+                f"optimum     {self.status}",
+                *([f"starts      {self.starts}"] if self.starts is not None else []),
+                *([f"prior       {self.prior}"] if self.prior is not None else []),
+                f"correction  {self.correction}",
+                f"cases       {self.n_cases}" + (f", log-likelihood {value:.6g}" if np.isfinite(value) else ""),
+                self._ending(),
+            ]
+        )
+
+    def _ending(self) -> str:
+        took = f"{self.seconds:.3g} s"
+        if self.method == SAMPLED_NEWTON or not np.isfinite(self.distance):
+            return took
+        if self.engine != self.response and self.method in LEARNERS:
+            return f"by {self.response} the optimum is {self.distance:.2g} posterior sd away in all; {took}"
+        return f"optimum within {self.distance:.1g} posterior sd; {took}"
