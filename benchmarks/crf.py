@@ -16,7 +16,9 @@ from scipy import sparse
 import bayesfield as bf
 from bayesfield import parallel
 from bayesfield.experiments.paper.documents import data_folder, labelled_files, line_crf, line_sequences, source_of
-from bayesfield.learning.phases.chain import ChainObjective, chain_objective
+from bayesfield.learning.objective import Objective
+from bayesfield.learning.phases.sequences import sequence_objective
+from bayesfield.learning.prior import gaussian
 from bayesfield.learning.search.minimise import lbfgs, newton
 from bayesfield.model.conditional import CRF, Sequences
 from benchmarks.timing import Report, Watch, best, installed, several_cores
@@ -57,9 +59,9 @@ def _posterior(watch: Watch) -> Report:
     files = labelled_files(folder, 500)[:20]
     crf = line_crf(files)
     data = line_sequences(crf, files)
-    objective = chain_objective(crf, data, bf.Normal(variance=1.0))
-    mode = newton(objective, objective.location, 1e-6, 100).parameters
-    search = best(lambda: newton(objective, objective.location, 1e-6, 100), watch.seconds)
+    objective = sequence_objective(crf, data, gaussian(bf.Normal(variance=1.0), crf))
+    mode = newton(objective, objective.prior.location, 1e-6, 100).parameters
+    search = best(lambda: newton(objective, objective.prior.location, 1e-6, 100), watch.seconds)
     rows = []
     for correction in ("none", "mean"):
         whole = best(partial(bf.fit_sequences, crf, data, start=mode, correction=correction), watch.seconds)
@@ -68,7 +70,7 @@ def _posterior(watch: Watch) -> Report:
     return Report(f"Posterior of a chain CRF, {data.positions:,} lines ({source_of(folder)})", columns, rows)
 
 
-def _problem(S: int, T: int, K: int, D: int, active: int) -> ChainObjective:
+def _problem(S: int, T: int, K: int, D: int, active: int) -> Objective:
     rng = np.random.default_rng(0)
     P = S * T
     columns = rng.integers(0, D, size=(P, active)).astype(np.int32)
@@ -78,10 +80,11 @@ def _problem(S: int, T: int, K: int, D: int, active: int) -> ChainObjective:
     preferred = rng.integers(0, K, D)
     labels = np.array([np.bincount(preferred[row], minlength=K).argmax() for row in columns])
     data = Sequences(np.arange(0, P + 1, T), X, np.ones((1, 1)), np.zeros(P, dtype=np.int64), labels)
-    return chain_objective(CRF(K, D), data, bf.Normal(variance=1.0))
+    crf = CRF(K, D)
+    return sequence_objective(crf, data, gaussian(bf.Normal(variance=1.0), crf))
 
 
-def _trainer(objective: ChainObjective, iterations: int, epsilon: float) -> "tuple[object, list[str]]":
+def _trainer(objective: Objective, iterations: int, epsilon: float) -> "tuple[object, list[str]]":
     import pycrfsuite
 
     log: list[str] = []
@@ -102,21 +105,21 @@ def _trainer(objective: ChainObjective, iterations: int, epsilon: float) -> "tup
             "feature.possible_transitions": True,
         }
     )
-    data = objective.data
+    data = objective.data.sequences
     for a, b in parallel.spans(data.ptr.tolist()):
         rows = [data.inputs.indices[data.inputs.indptr[t] : data.inputs.indptr[t + 1]] for t in range(a, b)]
         trainer.append([[str(d) for d in row] for row in rows], [str(k) for k in data.labels[a:b]])
     return trainer, log
 
 
-def _train(objective: ChainObjective, iterations: int, epsilon: float) -> str:
+def _train(objective: Objective, iterations: int, epsilon: float) -> str:
     trainer, log = _trainer(objective, iterations, epsilon)
     with tempfile.TemporaryDirectory() as folder:
         trainer.train(str(Path(folder) / "model"))
     return "".join(log)
 
 
-def _seconds_of_crfsuite(objective: ChainObjective) -> float:
+def _seconds_of_crfsuite(objective: Objective) -> float:
     """The fastest of ten iterations, as its own log has them."""
     log = _train(objective, 10, 1e-12)
     return min(float(x) for x in re.findall(r"Seconds required for this iteration: ([\d.]+)", log))
@@ -127,5 +130,5 @@ def _agreement() -> float:
     objective = _problem(*SMALL)
     log = _train(objective, 1000, 1e-10)
     theirs = float(re.findall(r"Loss: ([\d.]+)", log)[-1])
-    ours = lbfgs(objective, objective.location, 1e-10, 1000).point.value
+    ours = lbfgs(objective, objective.prior.location, 1e-10, 1000).point.value
     return abs(theirs - ours) / abs(ours)

@@ -32,7 +32,7 @@ def _log_evidence(watch: Watch) -> Report:
             posteriors = {e: bf.fit(field, X, PRIOR, e) for e in ("exact", "kikuchi", "bethe", "sampled")}
             wanted, error = bridge(posteriors["exact"], field, X)
             found = [p.evidence() for p in posteriors.values()]
-            plain = posteriors["exact"].evidence(draws=0).value
+            plain = posteriors["exact"].evidence(n_draws=0).value
             rows.append((f"{side}×{side}", cases, wanted, error, plain - wanted, *(e.value - wanted for e in found)))
     columns = ("lattice", "cases", "bridge", "its error", "Laplace, exact", "exact", "Kikuchi", "Bethe", "sampled")
     notes = ("differences in nats; to reach: 0.5 by exact and Kikuchi",)
@@ -44,7 +44,7 @@ def bridge(posterior: bf.Posterior, field: bf.RandomField, X: np.ndarray, draws:
 
     The Gaussian has the moments of other draws than those that are bridged.
     """
-    made = bf.sample_posterior(field, X, PRIOR, draws=draws // 2, chains=4, shape=posterior, seed=1)
+    made = bf.sample_posterior(field, X, PRIOR, n_draws=draws // 2, chains=4, shape=posterior, rng=1)
     chains = made.values
     shaping, used = chains[:2].reshape(-1, chains.shape[2]), chains[2:].reshape(-1, chains.shape[2])
     mean, spread = shaping.mean(axis=0), np.cov(shaping.T)
@@ -56,7 +56,7 @@ def bridge(posterior: bf.Posterior, field: bf.RandomField, X: np.ndarray, draws:
         z = np.linalg.solve(root, (points - mean).T)
         gaussian = -0.5 * (z**2).sum(axis=0) - np.log(np.diag(root)).sum() - 0.5 * len(mean) * np.log(2 * np.pi)
         o = posterior.objective
-        joint = [o.log_prior_density(p) + o.log_likelihood(o.at(p)) for p in points]
+        joint = [o.prior.log_density(p) + o.log_likelihood(o.at(p)) for p in points]
         return np.array(joint) - gaussian
 
     ours, theirs = ratios(used), ratios(proposed)
@@ -118,7 +118,7 @@ def _relevance(watch: Watch) -> Report:
         took = time.perf_counter() - begun
         few = bf.fit_sequences(known, _first(X), y, bf.Normal(variance="evidence"), correction="none")
         gone = sparse.record.prior.table["dropped"].to_numpy()
-        errors = [_error(crf, p, Z, truth) for crf, p, Z in ((whole, sparse, new), (known, few, _first(new)))]
+        errors = [_error(p, Z, truth) for p, Z in ((sparse, new), (few, _first(new)))]
         noise = gone[INFORMATIVE : INFORMATIVE + NOISE].mean()
         rows.append((seed, noise, gone[:INFORMATIVE].mean(), *errors, errors[0] / errors[1], took))
     columns = ("CRF", "noise dropped", "informative dropped", "error", "with the true inputs", "ratio", "seconds")
@@ -154,9 +154,9 @@ def _first(X: list) -> list:
     return [x[:, :INFORMATIVE] for x in X]
 
 
-def _error(crf: bf.CRF, posterior: bf.Posterior, X: list, truth: list) -> float:
+def _error(posterior: bf.Posterior, X: list, truth: list) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = bf.predict_sequences(crf, posterior, X)
+        found = bf.predict_sequences(posterior, X)
     labels = np.concatenate([np.asarray(one) for one in found.labels]) if np.ndim(found.labels[0]) else found.labels
     return float(np.mean(np.asarray(labels) != np.concatenate(truth)))

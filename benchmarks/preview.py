@@ -44,7 +44,7 @@ field = {field}
 rng = np.random.default_rng(0)
 n = 1000 if field.n_variables < 5e5 else 100
 parameters = rng.normal(0.0, {spread}, field.n_parameters)
-quick = bf.Sampled(chains=n, sweeps=1, burn_in=30, snapshots=1) if field.n_variables > 150 else None
+quick = bf.Sampled(chains=n, sweeps=1, burn_in=30, snapshots=1) if field.n_variables > 150 else "auto"
 X = bf.sample(field, parameters, n, rng=0, engine=quick)
 if field.n_variables > 50_000:
     X = X.astype(np.int8)

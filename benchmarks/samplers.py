@@ -13,8 +13,8 @@ import numpy as np
 import bayesfield as bf
 from bayesfield import diagnostics
 from bayesfield.inference.sampling import gibbs_chains as chains
-from bayesfield.learning.objective import FieldObjective
-from bayesfield.learning.phases.hidden import mrf_objective
+from bayesfield.learning.objective import Objective
+from bayesfield.learning.phases.cases import field_objective
 from benchmarks import problems
 from benchmarks.timing import Report, Watch, best, installed
 
@@ -26,10 +26,10 @@ def run(watch: Watch) -> list[Report]:
     return [_gradient(watch), _nuts(watch), _gibbs(watch)]
 
 
-def _problem() -> tuple[bf.RandomField, np.ndarray, FieldObjective]:
+def _problem() -> tuple[bf.RandomField, np.ndarray, Objective]:
     field, rng = bf.grid(SIDE, SIDE), np.random.default_rng(0)
     X = bf.sample(field, 0.5 * rng.normal(size=field.n_parameters), CASES, rng)
-    return field, X, mrf_objective(field, X, bf.Normal(variance=PRIOR), bf.Exact())
+    return field, X, field_objective(field, X, bf.Normal(variance=PRIOR), bf.Exact())
 
 
 def _gradient(watch: Watch) -> Report:
@@ -45,9 +45,9 @@ def _nuts(watch: Watch) -> Report:
     watch.tell("samplers, NUTS")
     field, X, objective = _problem()
     draws, prior = 1000 if watch.quick else 5000, bf.Normal(variance=PRIOR)
-    bf.sample_posterior(field, X, prior, bf.NUTS(), draws=10, chains=1)
+    bf.sample_posterior(field, X, prior, bf.NUTS(), n_draws=10, chains=1)
     begun = time.perf_counter()
-    found = bf.sample_posterior(field, X, prior, bf.NUTS(), draws=draws, chains=1)
+    found = bf.sample_posterior(field, X, prior, bf.NUTS(), n_draws=draws, chains=1)
     seconds = time.perf_counter() - begun
     truth = found.flat.mean(axis=0), found.flat.std(axis=0)
     ours = _rate(found.values, seconds)
@@ -70,7 +70,7 @@ def _rate(values: np.ndarray, seconds: float) -> tuple[float, float]:
     return size, size / seconds
 
 
-def _density(objective: FieldObjective) -> Callable:
+def _density(objective: Objective) -> Callable:
     """log posterior of λ (fields, then couplings in the order of the grid's edges) in JAX."""
     import jax
     import jax.numpy as jnp
@@ -92,7 +92,7 @@ def _density(objective: FieldObjective) -> Callable:
         for r in range(1, SIDE):
             link = jnp.asarray(spins) * J[between[r - 1]] @ jnp.asarray(spins).T
             message = logsumexp(message[:, None] + link, axis=0) + row[r]
-        likelihood = objective.weight * (parameters @ statistic - logsumexp(message))
+        likelihood = parameters @ statistic - objective.weight * logsumexp(message)
         return likelihood - 0.5 / PRIOR * parameters @ parameters
 
     here = np.random.default_rng(1).normal(0.0, 0.3, len(objective.statistic))
@@ -100,7 +100,7 @@ def _density(objective: FieldObjective) -> Callable:
     return log_posterior
 
 
-def _numpyro(objective: FieldObjective, draws: int) -> tuple[np.ndarray, float]:
+def _numpyro(objective: Objective, draws: int) -> tuple[np.ndarray, float]:
     import jax
     from numpyro import infer
 
@@ -117,7 +117,7 @@ def _numpyro(objective: FieldObjective, draws: int) -> tuple[np.ndarray, float]:
     return values, time.perf_counter() - begun
 
 
-def _blackjax(objective: FieldObjective, draws: int) -> tuple[np.ndarray, float]:
+def _blackjax(objective: Objective, draws: int) -> tuple[np.ndarray, float]:
     import blackjax
     import jax
 

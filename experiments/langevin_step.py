@@ -21,13 +21,13 @@ def scores(cases: int, model: int) -> list[float]:
     """CVM of each setting, then of BL-BP."""
     field, X, prior = Case("fig2", cases, model).make(0)
     shape = bf.fit(field, X, prior, bf.Exact(), correction="none")
-    truth = bf.sample_posterior(field, X, prior, draws=DRAWS // CHAINS, chains=CHAINS, shape=shape).flat
+    truth = bf.sample_posterior(field, X, prior, n_draws=DRAWS // CHAINS, chains=CHAINS, shape=shape).flat
     found = []
     for step, sweeps in SETTINGS:
         thin = int(np.ceil(4 / step**2))
         sampler = bf.Langevin(sweeps=sweeps, step=step)
         draws = bf.sample_posterior(
-            field, X, prior, sampler, draws=DRAWS // CHAINS, chains=CHAINS, thin=thin, shape=shape, seed=model
+            field, X, prior, sampler, n_draws=DRAWS // CHAINS, chains=CHAINS, thin=thin, shape=shape, rng=model
         )
         assert autocorrelation_time(draws.values).mean() < 3
         found.append(float(cramer_von_mises(truth, draws.flat).sum()))

@@ -4,7 +4,7 @@ import numpy as np
 
 import bayesfield as bf
 from bayesfield.diagnostics import cramer_von_mises, split_r_hat
-from bayesfield.learning.phases.hidden import mrf_objective
+from bayesfield.learning.phases.cases import field_objective
 
 from reference_hmc import hmc
 
@@ -13,7 +13,7 @@ DRAWS = 10_000
 
 def scores(field, X, prior, settings, rng):
     """CVM summed over the parameters: floor (HMC against HMC), then a fit with each of the settings; and the fits."""
-    objective = mrf_objective(field, X, prior, bf.Exact())
+    objective = field_objective(field, X, prior, bf.Exact())
     exact = bf.fit(field, X, prior, bf.Exact())
     chains = [hmc(objective, exact.mean, exact.precision, DRAWS, child) for child in rng.spawn(2)]
     assert min(accepted for _, accepted in chains) > 0.6

@@ -48,7 +48,10 @@ MISTAKES = {
     "covariance indefinite": (lambda: bf.fit(FIELD, X, bf.Normal(covariance=np.ones((8, 8)))), "positive definite"),
     "mean not finite": (lambda: bf.Normal(variance=1.0, mean=np.nan), "finite"),
     "prior is a number": (lambda: bf.fit(FIELD, X, 0.25), r"bf\.Normal"),
-    "unknown method": (lambda: bf.fit(FIELD, X, method="sgd"), r'"newton", "lbfgs", "pseudo_likelihood".*got .sgd'),
+    "unknown method": (
+        lambda: bf.fit(FIELD, X, method="sgd"),
+        r'"newton", "lbfgs", "ep", "pseudo_likelihood".*got .sgd',
+    ),
     "start of wrong length": (lambda: bf.fit(FIELD, X, start=[1.0]), "8 finite numbers"),
     "no tolerance": (lambda: bf.fit(FIELD, X, tolerance=0.0), "above zero"),
     "table of wrong shape": (

@@ -256,7 +256,7 @@ def stopped(*_, **__):
 
 
 def test_ctrl_c_while_modules_are_imported(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "bayesfield.cli", SimpleNamespace(main=stopped))
+    monkeypatch.setitem(sys.modules, "bayesfield.cli.ending", SimpleNamespace(main=stopped))
     with pytest.raises(SystemExit) as end:
         entry.main()
     assert end.value.code == 130
@@ -274,7 +274,7 @@ def test_ctrl_c_while_modules_are_imported(monkeypatch, capsys):
         (("predict", "fit", "cases.json", "--column", "a"), "bayesfield.cli.saved.given_others"),
         (("impute", "fit", "cases.json"), "bayesfield.cli.saved.read_frame"),
         (("check", "fit", "cases.json"), "bayesfield.predictive_check"),
-        (("report", "fit", "--out", "x"), "bayesfield.posterior.Posterior.report"),
+        (("report", "fit", "--out", "x"), "bayesfield.posterior.posterior.Posterior.report"),
         (("convert", "fit", "x.csv"), "bayesfield.load"),
     ],
 )

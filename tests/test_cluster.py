@@ -71,8 +71,25 @@ def test_corrections_and_cases(client):
     found = bf.fit_sequences(crf, X, y, correction="mean", tolerance=1e-10, client=client)
     np.testing.assert_allclose(found.mean, wanted.mean, atol=1e-7)
     points = found.sample(3, 0)
-    ours, theirs = found.objective.pointwise(points), wanted.objective.pointwise(points)
+    ours, theirs = (p.objective.data.pointwise(p.objective, points) for p in (found, wanted))
     np.testing.assert_allclose(ours.values[:, ours.which], theirs.values[:, theirs.which], atol=SAME)
+
+
+def labelled_graphs(count, missing=0.0):
+    """Triangles with a tail of any length."""
+    X, y = sequences(count, seed=2, missing=missing)
+    edges = [[(t, t + 1) for t in range(len(x) - 1)] + ([(0, 2)] if len(x) > 2 else []) for x in X]
+    return [(x, np.array(own, dtype=int).reshape(-1, 2)) for x, own in zip(X, edges, strict=True)], y
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("engine", ["exact", "bethe"])
+def test_graphs(client, engine, missing):
+    X, y = labelled_graphs(30, missing)
+    crf = bf.CRF(3, 3)
+    options = {"engine": engine, "method": "newton", "correction": "none", "tolerance": 1e-10}
+    wanted = bf.fit_graphs(crf, X, y, **options)
+    same_posterior(bf.fit_graphs(crf, X, y, client=client, **options), wanted)
 
 
 def table_of(X, y):
@@ -147,7 +164,7 @@ def test_fields(client, engine, holes):
     found = bf.fit(field, X, engine=engine, correction="none", tolerance=1e-10, client=client)
     same_posterior(found, wanted)
     points = found.sample(2, 0)
-    ours, theirs = found.objective.pointwise(points), wanted.objective.pointwise(points)
+    ours, theirs = (p.objective.data.pointwise(p.objective, points) for p in (found, wanted))
     np.testing.assert_allclose(np.sort(ours.values[:, ours.which]), np.sort(theirs.values[:, theirs.which]), atol=SAME)
 
 
@@ -220,7 +237,7 @@ def test_many_fits(client):
 )
 def test_chains(client, sampler):
     field, X = cases()
-    options = {"draws": 20, "chains": 3, "warmup": 30, "seed": 4}
+    options = {"n_draws": 20, "chains": 3, "warmup": 30, "rng": 4}
     alone = bf.sample_posterior(field, X, bf.Normal(variance=0.5), sampler, **options)
     spread = bf.sample_posterior(field, X, bf.Normal(variance=0.5), sampler, client=client, **options)
     np.testing.assert_allclose(spread.values, alone.values, atol=1e-8)
@@ -234,9 +251,10 @@ def test_estimator(client):
     spread = bf.BayesianCRF(correction="none", client=address).fit(X, y)
     np.testing.assert_allclose(spread.posterior_.mean, alone.posterior_.mean, atol=1e-7)
     assert spread.predict(X) == alone.predict(X)
-    graphs = [(np.ones((2, 1)), np.array([[0, 1]]))]
-    with pytest.raises(bf.InvalidInput, match="graphs are fitted in one process"):
-        bf.BayesianCRF(client=client).fit(graphs, [[0, 1]])
+    graphs, labels = labelled_graphs(12)
+    alone, spread = (bf.BayesianCRF(correction="none", client=c).fit(graphs, labels) for c in (None, client))
+    np.testing.assert_allclose(spread.posterior_.mean, alone.posterior_.mean, atol=1e-7)
+    assert spread.predict(graphs) == alone.predict(graphs)
 
 
 def test_no_scheduler_there():

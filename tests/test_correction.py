@@ -5,20 +5,19 @@ import pytest
 from scipy import linalg
 
 import bayesfield as bf
-from bayesfield.correction.natural_steps import Rate, orthogonal_draws
-from bayesfield.correction.variational import variational
+from bayesfield.correction.variational import Rate, orthogonal_draws, variational
 from bayesfield.diagnostics import cramer_von_mises
-from bayesfield.learning.objective import Point
-from bayesfield.learning.phases.hidden import mrf_objective
-from bayesfield.learning.precision.forms import DensePrecision
-from bayesfield.types import Marginals
+from bayesfield.graph.compiled import compiled
+from bayesfield.learning.phases.cases import case_objective, field_objective
+from bayesfield.learning.precision.dense import DensePrecision
+from bayesfield.learning.prior import GaussianPrior
 
 from reference_hmc import hmc
 
 PRIOR = bf.Normal(variance=0.25)
 
 
-def skewed(correction, engine=None):
+def skewed(correction, engine="auto"):
     """One skewed parameter: five ones out of five."""
     field = bf.RandomField({"x": (0, 1)}, [bf.Factor("x", {"x": [0, 1]})])
     return bf.fit(field, np.ones((5, 1)), bf.Normal(variance=4.0), engine, correction=correction)
@@ -55,7 +54,7 @@ def test_score_falls_to_the_floor(engine, correction):
     field, X = small_problem()
     rng = np.random.default_rng(2)
     plain = bf.fit(field, X, PRIOR, "exact", correction="none")
-    draws = hmc(mrf_objective(field, X, PRIOR, bf.Exact()), plain.mean, plain.precision, 4000, rng)[0]
+    draws = hmc(field_objective(field, X, PRIOR, bf.Exact()), plain.mean, plain.precision, 4000, rng)[0]
     fitted = bf.fit(field, X, PRIOR, engine, correction=correction)
     before, after = (cramer_von_mises(draws, p.sample(4000, rng)).sum() for p in (plain, fitted))
     assert after < before / 4
@@ -118,34 +117,16 @@ def test_other_forms_find_the_same(form):
     assert np.sqrt(np.mean(((shifted.mean - wanted.mean) / dense.sd) ** 2)) < 3 * error
 
 
-class Gaussian:
-    """A quadratic objective: nothing to correct."""
-
-    def __init__(self, size, rng):
-        root = rng.normal(size=(size, size))
-        self.P, self.centre = root @ root.T + np.eye(size), rng.normal(size=size)
-        self.form, self.count = "dense", 0
-
-    def at(self, parameters, start=None):
-        point = Point(parameters, None, 0.0, self.P @ (parameters - self.centre), None)
-        return point._replace(marginals=Marginals(0.0, np.empty(0), bf.Status(bf.Outcome.EXACT)))
-
-    def mean_precision(self):
-        return self
-
-    def add(self, points):
-        self.count += len(points)
-
-    def precision(self, old=None, rate=1.0):
-        return DensePrecision(self.P)
-
-
 def test_a_gaussian_is_left_alone():
+    """No data: the objective is the prior's, quadratic, and there is nothing to correct."""
     rng = np.random.default_rng(0)
-    problem = Gaussian(6, rng)
-    m, precision, record = variational(problem, problem, problem.centre, DensePrecision(problem.P), rng)
-    np.testing.assert_allclose(m, problem.centre, atol=1e-10)
-    np.testing.assert_allclose(precision.matrix(), problem.P, rtol=1e-10)
+    root = rng.normal(size=(6, 6))
+    P, centre = root @ root.T + np.eye(6), rng.normal(size=6)
+    field = compiled(bf.pairwise(3, [(0, 1), (1, 2), (0, 2)], (-1, 1)))
+    problem = case_objective(field, np.empty((0, 3), dtype=np.int64), GaussianPrior(centre, P), bf.Exact())
+    m, precision, record, _ = variational(problem, problem, centre, DensePrecision(P), rng)
+    np.testing.assert_allclose(m, centre, atol=1e-10)
+    np.testing.assert_allclose(precision.matrix(), P, rtol=1e-10)
     assert record.error < 1e-10
     assert record.settled
 
@@ -171,9 +152,9 @@ def test_same_seed_same_posterior():
 def test_draws_that_fail_are_told():
     """Where the engine gives no answer too often, the Laplace posterior stands and the record says so."""
     field, X = small_problem()
-    objective = mrf_objective(field, X, PRIOR, bf.Bethe(max_sweeps=1, max_direct=0))
+    objective = field_objective(field, X, PRIOR, bf.Bethe(max_sweeps=1, max_direct=0))
     plain = bf.fit(field, X, PRIOR, "exact", correction="none")
-    m, precision, record = variational(objective, objective, plain.mode, plain.form, np.random.default_rng(0))
+    m, precision, record, _ = variational(objective, objective, plain.mode, plain.form, np.random.default_rng(0))
     np.testing.assert_array_equal(m, plain.mode)
     assert precision is plain.form
     assert record.failed == 1.0
@@ -181,7 +162,7 @@ def test_draws_that_fail_are_told():
     assert not record.settled
 
 
-def test_auto_takes_what_is_affordable(monkeypatch):
+def test_auto_takes_what_is_affordable():
     field, X = small_problem(100)
     kinds = {
         "exact": bf.fit(field, X, engine=bf.Exact()),
@@ -197,11 +178,9 @@ def test_auto_takes_what_is_affordable(monkeypatch):
     }  # fmt: skip
     assert "as in the paper" in str(kinds["BL-MP"].record.correction)
     np.testing.assert_array_equal(kinds["chosen"].mean, kinds["exact"].mean)
-    monkeypatch.setattr("bayesfield.fitting.plan._AFFORDABLE", 0.1)
-    dearer = bf.fit(field, X).record.correction
-    assert dearer.kind == "mean"
-    assert "would take" in str(dearer)
-    monkeypatch.setattr("bayesfield.fitting.plan._AFFORDABLE", 1e-6)
-    assert bf.fit(field, X).record.correction.kind == "none"
+    cheaper = bf.fit(field, X, budget=0.1).record.correction
+    assert cheaper.kind == "mean"
+    assert "would take" in str(cheaper)
+    assert bf.fit(field, X, budget=1e-6).record.correction.kind == "none"
     with pytest.raises(bf.InvalidInput, match="'skew'"):
         bf.fit(field, X, correction="skew")

@@ -24,7 +24,7 @@ def test_losses_are_those_of_modes_fitted_without_the_fold():
             rest = [j for j in range(6) if j != k]
             prior = bf.Normal(variance=variance)
             fitted = bf.fit_sequences(crf, [X[j] for j in rest], [y[j] for j in rest], prior, correction="none")
-            p = bf.predict_sequences(crf, fitted, [X[k]], "map").probabilities
+            p = bf.predict_sequences(fitted, [X[k]], "map").probabilities
             total -= np.log(p[np.arange(len(p)), ["ab".index(label) for label in y[k]]]).sum()
         assert loss == pytest.approx(total / sum(map(len, X)), abs=1e-3)
     assert found.variance == found.candidates[int(np.argmin(found.log_loss))]

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import bayesfield as bf
 from bayesfield.estimators.checks import expected_failed_checks
 
-QUICK = {"engine": "bethe", "correction": "none", "draws": 5}
+QUICK = {"engine": "bethe", "correction": "none", "n_draws": 5}
 CHECKED = {  # scikit-learn's tables have up to ten states a column: those for two states are given a threshold
     "IsingNetwork": bf.IsingNetwork(binarize=2.0, **QUICK),
     "PottsNetwork": bf.PottsNetwork(**QUICK),
@@ -54,7 +54,7 @@ def test_conditional_fields_take_structures(kind):
     with pytest.warns(Warning, match="Can't test estimator"):
         found = check_estimator(kind(), on_fail=None, on_skip=None)
     assert {r["check_name"]: str(r["exception"]) for r in found if r["status"] == "failed"} == {}
-    assert clone(kind(variance=0.5)).get_params()["variance"] == 0.5
+    assert clone(kind(prior=0.5)).get_params()["prior"] == 0.5
 
 
 def frame(n=300, seed=0):
@@ -119,7 +119,7 @@ def test_states_that_do_not_occur_are_kept():
 def test_answers_are_those_of_enumeration(make):
     table = frame(40)
     table = table if make is not bf.PottsNetwork else table.assign(energy=[0, 1, 2, 0] * 10)
-    network = make(draws=20, random_state=3).fit(table)
+    network = make(n_draws=20, random_state=3).fit(table)
     points = network.posterior_.sample(20, 3)
     states, grid, log_p = brute(network.field_, points)
     row = {state: k for k, state in enumerate(states)}
@@ -143,7 +143,7 @@ def test_answers_are_those_of_enumeration(make):
 
 def test_samples_have_the_predictive_distribution():
     """40,000 cases; every joint state's share within 5 standard errors of its probability: false alarm 5e-6."""
-    network = bf.IsingNetwork(draws=400).fit(frame())
+    network = bf.IsingNetwork(n_draws=400).fit(frame())
     drawn = network.sample(40_000, 5)
     _, _, log_p = brute(network.field_, network.posterior_.sample(4000, 9))
     wanted = np.exp(log_p).mean(axis=0)
@@ -194,7 +194,7 @@ def test_hidden_variables():
     rng = np.random.default_rng(1)
     cause = rng.random(200) < 0.5
     X = (rng.random((200, 4)) < np.where(cause, 0.9, 0.1)[:, None]).astype(int)
-    machine = bf.RBM(1, draws=10, correction="none").fit(X)
+    machine = bf.RBM(1, n_draws=10, correction="none").fit(X)
     p = machine.hidden_proba(X)[:, 0]
     assert abs(np.corrcoef(p, cause)[0, 1]) > 0.7
     assert machine.sample(7).shape == (7, 4)
@@ -327,7 +327,7 @@ def test_a_table_for_a_lattice_is_told_what_it_is_read_as():
 
 def test_holes_in_what_is_scored():
     """A column without any cell, a case without any: summed over, and certain."""
-    network, table = bf.IsingNetwork(draws=20).fit(frame()), frame(12)
+    network, table = bf.IsingNetwork(n_draws=20).fit(frame()), frame(12)
     states, _, log_p = brute(network.field_, network.posterior_.sample(20, 0))
     holed = table.assign(sleep=pd.Categorical([None] * 12, ["bad", "good"]))
     found = network.score_samples(holed)
@@ -361,17 +361,17 @@ def test_networks_without_edges():
 
 def test_machines_in_a_pipeline():
     X = np.random.default_rng(2).integers(2, size=(40, 3))
-    machine = bf.RBM(2, correction="none", draws=5)
+    machine = bf.RBM(2, correction="none", n_draws=5)
     pipeline = make_pipeline(machine, LogisticRegression()).fit(X, X[:, 0])
     assert pipeline.predict(X).shape == (40,)
-    out = bf.RBM(2, correction="none", draws=5).set_output(transform="pandas").fit_transform(X)
+    out = bf.RBM(2, correction="none", n_draws=5).set_output(transform="pandas").fit_transform(X)
     assert list(out.columns) == ["h0", "h1"]
 
 
 def test_more_draws_where_they_cost_nothing():
     small, large = bf.IsingNetwork().fit(frame()), bf.IsingNetwork(engine="bethe", correction="none")
     assert small._draws() == 2000
-    assert bf.IsingNetwork(draws=7).fit(frame())._draws() == 7
+    assert bf.IsingNetwork(n_draws=7).fit(frame())._draws() == 7
     assert 100 <= large.fit(np.random.default_rng(0).integers(2, size=(400, 12)))._draws() < 2000
 
 
@@ -390,7 +390,7 @@ def test_columns_called_by_numbers():
     """Names win over places; what comes back has the same names, and another order is refused."""
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.integers(2, size=(60, 3)), columns=[2, 1, 0])
-    network = bf.IsingNetwork([(2, 1)], draws=10, correction="none").fit(table)
+    network = bf.IsingNetwork([(2, 1)], n_draws=10, correction="none").fit(table)
     assert network.field_.edges == [(0, 1)]
     np.testing.assert_array_equal(network.predict_proba(table, 2), network.predict_proba(table, "2"))
     np.testing.assert_array_equal(network.predict_proba(table.drop(columns=2), 2), network.predict_proba(table, 2))
@@ -408,9 +408,9 @@ def test_columns_called_by_numbers():
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_other_shapes_of_the_same_question():
-    network, table = bf.IsingNetwork(draws=10, correction="none").fit(frame()), frame(9)
+    network, table = bf.IsingNetwork(n_draws=10, correction="none").fit(frame()), frame(9)
     coded = words([0, 1])
-    as_list = bf.IsingNetwork(draws=10, correction="none").fit(coded).predict(coded.to_numpy().tolist())
+    as_list = bf.IsingNetwork(n_draws=10, correction="none").fit(coded).predict(coded.to_numpy().tolist())
     assert list(as_list.columns) == ["a", "b"]
     np.testing.assert_array_equal(network.predict_proba(table.drop(columns="mood"), 0), network.predict_proba(table, 0))
     lattice = bf.LatticeField(correction="none").fit(np.arange(54).reshape(9, 2, 3) % 2)
@@ -421,11 +421,11 @@ def test_other_shapes_of_the_same_question():
     assert bf.IsingNetwork(binarize=1, correction="none").fit(nullable).states_["a"] == (0, 1)
     assert bf.IsingNetwork(prior=np.float32(2.0), correction="none").fit(frame()).field_.n_parameters == 6
     with pytest.raises(bf.InvalidInput, match="draws is a whole number"):
-        bf.IsingNetwork(draws=0, correction="none").fit(frame()).predict_proba(frame())
+        bf.IsingNetwork(n_draws=0, correction="none").fit(frame()).predict_proba(frame())
 
 
 def test_machines_on_machines():
     X = pd.DataFrame(np.random.default_rng(2).integers(2, size=(40, 3)), columns=list("abc"))
-    first, second = (bf.RBM(n, binarize=0.5, correction="none", draws=5) for n in (2, 1))
+    first, second = (bf.RBM(n, binarize=0.5, correction="none", n_draws=5) for n in (2, 1))
     stacked = make_pipeline(first, second).set_output(transform="pandas").fit(X)
     assert list(stacked.transform(X).columns) == ["hh0"]

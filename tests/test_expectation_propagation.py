@@ -8,7 +8,9 @@ import pytest
 import bayesfield as bf
 from bayesfield.fitting.sequences import fit_sequences
 from bayesfield.learning.baselines.expectation_propagation import _Passes, expectation_propagation
-from bayesfield.learning.phases.chain import chain_objective
+from bayesfield.learning.phases.sequences import sequence_objective
+from bayesfield.learning.prior import gaussian
+from bayesfield.learning.search.minimise import newton
 from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.prediction.chain import predict_sequences
 from bayesfield.samplers.sample import sample_sequences
@@ -27,9 +29,13 @@ def labelled(seed, lengths, D=2, labels="ab", **tables):
     return crf, as_sequences(crf, X, y)
 
 
+def objective_of(crf, data, variance):
+    return sequence_objective(crf, data, gaussian(bf.Normal(variance=variance), crf))
+
+
 def ended(crf, data, variance=1.0):
-    objective = chain_objective(crf, data, bf.Normal(variance=variance))
-    mode = bf.posterior.conditional.newton(objective, objective.location, 1e-8, 100, None).parameters
+    objective = objective_of(crf, data, variance)
+    mode = newton(objective, objective.prior.location, 1e-8, 100).parameters
     return objective, expectation_propagation(objective, mode)
 
 
@@ -62,11 +68,11 @@ def test_moments_match_by_quadrature():
 def test_passes_equal_loops(labels, tables):
     """Precision and right-hand side against sums over factors, one by one."""
     crf, data = labelled(1, [3, 1, 2], labels=labels, **tables)
-    objective = chain_objective(crf, data, bf.Normal(variance=0.5))
+    objective = objective_of(crf, data, 0.5)
     passes, rng = _Passes(objective), np.random.default_rng(2)
     sites = passes.at_mode(rng.normal(size=crf.n_parameters))
     mean, covariance, _ = passes.gaussian(sites)
-    P, right = np.diag(objective.precision), objective.statistic.copy()
+    P, right = objective.prior.matrix(), objective.statistic.copy()
     x, K = data.inputs.toarray(), len(labels)
     pairs = [t for s in range(len(data)) for t in range(data.ptr[s], data.ptr[s + 1] - 1)]
     for t in range(data.positions):
@@ -86,7 +92,7 @@ def test_near_the_true_posterior_where_positions_are_independent():
     """Few cases, wide prior: closer to NUTS's mean than the mode is. Its 4,000 draws give means to about 0.03 sd."""
     crf, data = labelled(3, [1] * 12)
     ep = fit_sequences(crf, data, method="ep", prior=bf.Normal(variance=4.0))
-    truth = sample_sequences(crf, data, prior=bf.Normal(variance=4.0), draws=1000, seed=0)
+    truth = sample_sequences(crf, data, prior=bf.Normal(variance=4.0), n_draws=1000, rng=0)
     mean, sd = truth.flat.mean(axis=0), truth.flat.std(axis=0)
     n = crf.n_state
     off = [np.abs((point - mean) / sd)[:n].max() for point in (ep.mean, ep.mode)]
@@ -99,8 +105,10 @@ def test_predicts_like_any_posterior():
     ep = fit_sequences(crf, data, method="ep")
     assert ep.record.method == "ep"
     assert ep.record.status.converged
+    assert ep.record.correction.kind == "expectation propagation"
+    assert ep.record.correction.settled
     for method in ("map", "marginal", "vote", "quadratic"):
-        found = predict_sequences(crf, ep, data, method)
+        found = predict_sequences(ep, data, method)
         assert np.mean(found.labels == data.labels) > 0.5
     assert "ExpectationPropagation" in str(ep.record)
 
@@ -108,4 +116,4 @@ def test_predicts_like_any_posterior():
 def test_too_large_is_refused():
     crf, data = labelled(5, [30_000], labels=tuple("abcdefghijklmnopqrstuvwxyz"))
     with pytest.raises(bf.TooLarge, match="expectation propagation needs"):
-        _Passes(chain_objective(crf, data, bf.Normal(variance=1.0)))
+        _Passes(objective_of(crf, data, 1.0))

@@ -144,14 +144,14 @@ def test_scores_of_a_posterior_find_the_edges():
     truth = bf.potts(5, [(0, 1), (2, 4)], list("AC-"))
     X = bf.sample(truth, np.r_[np.zeros(10), 1.5, 1.5], 400, 0)
     posterior = bf.fit(field, X)
-    table = bf.contact_scores(posterior, draws=50)
+    table = bf.contact_scores(posterior, n_draws=50)
     assert {tuple(row) for row in table[["first", "second"]].to_numpy()[:2]} == {("x0", "x1"), ("x2", "x4")}
     assert (table["sd"] > 0).all()
     assert table["score"][1] - 2 * table["sd"][1] > table["score"][2]
-    ranked = bf.contact_scores(posterior, draws=50, best=2)
+    ranked = bf.contact_scores(posterior, n_draws=50, best=2)
     assert ranked["p_best"].sum() == pytest.approx(2.0)
     assert (ranked["p_best"][:2] > 0.9).all()
-    far = bf.contact_scores(posterior, draws=50, best=1, apart=2)
+    far = bf.contact_scores(posterior, n_draws=50, best=1, apart=2)
     assert set(zip(far["first"], far["second"], strict=True)) == {
         (f"x{i}", f"x{j}") for j in range(5) for i in range(j - 1)
     }

@@ -100,7 +100,7 @@ def test_a_covariance_that_does_not_fit_is_left_out(posterior, monkeypatch):
 def test_draws_by_chain(posterior):
     pytest.importorskip("xarray")
     X = bf.sample(posterior.field, np.full(8, 0.4), 300, 0)
-    draws = bf.sample_posterior(posterior.field, X, sampler=bf.Metropolis(), draws=40, warmup=20, chains=2)
+    draws = bf.sample_posterior(posterior.field, X, sampler=bf.Metropolis(), n_draws=40, warmup=20, chains=2)
     found = bf.to_xarray(draws)
     assert found["draws"].dims == ("chain", "draw", "parameter")
     np.testing.assert_allclose(found["mean"], draws.flat.mean(axis=0), atol=ALGEBRA)

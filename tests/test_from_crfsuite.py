@@ -129,7 +129,7 @@ def test_sklearn_crfsuite_side_by_side(tmp_path):
     there = sklearn_crfsuite.CRF(
         algorithm="lbfgs", c1=0.0, c2=0.1, all_possible_states=True, all_possible_transitions=True, **TIGHT
     ).fit(X[:8], y[:8])
-    here = bf.BayesianCRF(variance=5.0, correction="none", predictor="map").fit(X[:8], y[:8])
+    here = bf.BayesianCRF(prior=5.0, correction="none", predictor="map").fit(X[:8], y[:8])
     assert set(there.classes_) == set(here.classes_)
     assert set(there.state_features_) == set(here.state_features_)
     for name, w in there.state_features_.items():

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 import bayesfield as bf
-from bayesfield.fitting.sequences import fit_graphs, fit_sequences
-from bayesfield.learning.phases.chain import chain_objective, graph_objective
+from bayesfield.fitting.graphs import fit_graphs
+from bayesfield.fitting.sequences import fit_sequences
+from bayesfield.learning.phases.graphs import graph_objective
+from bayesfield.learning.phases.sequences import sequence_objective
+from bayesfield.learning.prior import gaussian
 from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.model.graphs import as_graphs
 
@@ -31,8 +34,8 @@ def chains(K, edge_inputs=None, seed=0):
 @pytest.mark.parametrize("K", [2, 3])
 def test_a_chain_as_a_graph_is_the_chain(K, edge_inputs):
     crf, X, y, Z, graphs = chains(K, edge_inputs)
-    one = chain_objective(crf, as_sequences(crf, X, y, Z), PRIOR)
-    other = graph_objective(crf, as_graphs(crf, graphs, y), PRIOR, bf.Exact())
+    one = sequence_objective(crf, as_sequences(crf, X, y, Z), gaussian(PRIOR, crf))
+    other = graph_objective(crf, as_graphs(crf, graphs, y), gaussian(PRIOR, crf), bf.Exact())
     here = np.random.default_rng(1).normal(size=crf.n_parameters)
     a, b = one.at(here), other.at(here)
     assert a.value == pytest.approx(b.value, abs=1e-9)
@@ -57,7 +60,7 @@ def test_edges_turned_or_doubled():
 
     def value(edges, z, parameters):
         data = as_graphs(crf, [(x, edges, z)], [["a", "b", "a"]])
-        return graph_objective(crf, data, PRIOR, bf.Exact()).at(parameters).value
+        return graph_objective(crf, data, gaussian(PRIOR, crf), bf.Exact()).at(parameters).value
 
     one = np.ones((1, 1))
     assert value([(0, 1)], one, here) == pytest.approx(value([(1, 0)], one, swapped), abs=1e-10)
@@ -65,7 +68,7 @@ def test_edges_turned_or_doubled():
     both = value([(0, 1), (1, 0)], [[1.0], [1.0]], here)
     mixed = here.copy()
     mixed[crf.n_state :] = here[crf.n_state :] + swapped[crf.n_state :]
-    prior = graph_objective(crf, as_graphs(crf, [(x, [], [])], [["a", "b", "a"]]), PRIOR, bf.Exact()).log_prior
+    prior = gaussian(PRIOR, crf).log_kernel
     assert both + prior(here) == pytest.approx(value([(0, 1)], one, mixed) + prior(mixed), abs=1e-10)
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import bayesfield as bf
-from bayesfield.fitting.sequences import fit_graphs, fit_sequences
+from bayesfield.fitting.graphs import fit_graphs
+from bayesfield.fitting.sequences import fit_sequences
 from bayesfield.learning.phases.chain import compiled_graphs
 from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.model.graphs import as_graphs
@@ -33,12 +34,12 @@ def sequences():
     return crf, fit_sequences(crf, X, y, correction="none"), new
 
 
-@pytest.mark.parametrize("engine", [bf.Exact(), bf.Bethe(), bf.Enumeration(), None])
+@pytest.mark.parametrize("engine", [bf.Exact(), bf.Bethe(), bf.Enumeration(), "auto"])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_chain_as_a_graph_is_the_chain(sequences, method, engine):
     crf, posterior, new = sequences
-    one = predict_sequences(crf, posterior, as_sequences(crf, new), method, draws=20)
-    other = predict_graphs(crf, posterior, as_graphs(crf, [path(x) for x in new]), method, draws=20, engine=engine)
+    one = predict_sequences(posterior, as_sequences(crf, new), method, n_draws=20)
+    other = predict_graphs(posterior, as_graphs(crf, [path(x) for x in new]), method, n_draws=20, engine=engine)
     np.testing.assert_array_equal(one.labels, other.labels)
     for name in ("probabilities", "entropy", "open", "disagreement"):
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), atol=1e-9)
@@ -81,7 +82,7 @@ def everything(crf, instance, parameters):
 def test_loops_by_enumeration(loopy):
     crf, posterior, new = loopy
     data, draws = as_graphs(crf, new), posterior.sample(15, 0)
-    found = {m: predict_graphs(crf, posterior, data, m, draws=15, rng=0, engine=bf.Exact()) for m in METHODS}
+    found = {m: predict_graphs(posterior, data, m, n_draws=15, rng=0, engine=bf.Exact()) for m in METHODS}
     for instance, a, b in zip(new, data.ptr[:-1], data.ptr[1:], strict=True):
         mean, votes, weighted = (np.zeros((b - a, 2)) for _ in range(3))
         for parameters in draws:
@@ -115,7 +116,7 @@ def test_quadratic_on_loops_is_its_definition(loopy):
         wanted = scores + 0.5 * np.einsum("nf,fg,ng->n", away, Q, away)
         got = np.array([q.value(y) for y in every])
         np.testing.assert_allclose(got - got[0], wanted - wanted[0], atol=1e-8)
-        full = predict_graphs(crf, posterior, data, "quadratic", draws=3, distance=None, engine=bf.Exact())
+        full = predict_graphs(posterior, data, "quadratic", n_draws=3, distance=None, engine=bf.Exact())
         assert q.value(full.labels) == pytest.approx(got.max(), abs=1e-9)
 
 
@@ -144,7 +145,7 @@ def test_quadratic_at_a_distance(loopy, distance):
         far = [(0, 2), (1, 3)] if distance > 1 else []
         return total + sum(q.coupling(t, u)[y[t], y[u]] for t, u in far)
 
-    found = predict_graphs(crf, posterior, data, "quadratic", draws=2, distance=distance, engine=bf.Exact())
+    found = predict_graphs(posterior, data, "quadratic", n_draws=2, distance=distance, engine=bf.Exact())
     best = max(kept(y) for y in itertools.product(range(2), repeat=4))
     assert kept(found.labels) == pytest.approx(best, abs=1e-9)
 
@@ -152,9 +153,9 @@ def test_quadratic_at_a_distance(loopy, distance):
 def test_supergraph_and_status(loopy):
     crf, posterior, new = loopy
     data = as_graphs(crf, new)
-    tied = predict_graphs(crf, posterior, data, "supergraph", draws=5)
+    tied = predict_graphs(posterior, data, "supergraph", n_draws=5)
     assert tied.labels.shape == (data.nodes,)
-    hurried = predict_graphs(crf, posterior, data, draws=3, engine=bf.Bethe(max_sweeps=1, max_direct=0))
+    hurried = predict_graphs(posterior, data, n_draws=3, engine=bf.Bethe(max_sweeps=1, max_direct=0))
     assert not hurried.status.converged
-    nothing = predict_graphs(crf, posterior, as_graphs(crf, []), draws=3)
+    nothing = predict_graphs(posterior, as_graphs(crf, []), n_draws=3)
     assert nothing.probabilities.shape == (0, 2)

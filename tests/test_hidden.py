@@ -8,7 +8,7 @@ import pytest
 import bayesfield as bf
 from bayesfield.graph.clamp import clamp
 from bayesfield.graph.compiled import compiled
-from bayesfield.learning.phases.hidden import HiddenObjective, mrf_objective
+from bayesfield.learning.phases.cases import field_objective
 from bayesfield.response import components
 
 from awkward import CASES
@@ -52,8 +52,9 @@ class NaiveValue:
 def test_against_the_brute_force_marginal_likelihood(case):
     """Value, gradient and curvature to 1e-6 (gradient of differences of values; curvature of differences of it)."""
     X, here = with_holes(case), 0.7 * case.parameters + 0.03
-    found = mrf_objective(case.field, X, bf.Normal(variance=0.5), bf.Exact())
-    assert isinstance(found, HiddenObjective)
+    found = field_objective(case.field, X, bf.Normal(variance=0.5), bf.Exact())
+    assert found.hidden
+    assert all(phase.contrasts for phase in found.phases[1:])
     point = found.at(here)
     oracle = NaiveValue(case.field, X, 0.5)
     assert point.value == pytest.approx(oracle(here), rel=1e-10, abs=1e-8)
@@ -81,7 +82,7 @@ def test_approximate_engines_are_exact_on_trees(case, engine):
 
 def agree(case, X, here, engine):
     prior = bf.Normal(variance=0.5)
-    exact, other = (mrf_objective(case.field, X, prior, e) for e in (bf.Exact(), engine))
+    exact, other = (field_objective(case.field, X, prior, e) for e in (bf.Exact(), engine))
     one, two = exact.at(here), other.at(here)
     assert two.value == pytest.approx(one.value, rel=1e-9, abs=1e-8)
     np.testing.assert_allclose(two.gradient, one.gradient, rtol=1e-8, atol=1e-8)
@@ -100,7 +101,7 @@ def test_every_pattern_of_holes():
     full = bf.sample(field, here, 16, 0).astype(object)
     for row, pattern in zip(full, itertools.product((True, False), repeat=4), strict=True):
         row[list(pattern)] = None
-    objective = mrf_objective(field, full, bf.Normal(variance=2.0), bf.Exact())
+    objective = field_objective(field, full, bf.Normal(variance=2.0), bf.Exact())
     assert objective.weight == 15  # the case with nothing observed is left out
     value = NaiveValue(field, full, 2.0)
     point = objective.at(here)

@@ -30,7 +30,7 @@ def test_hidden_posterior_against_nuts(seed):
     """
     field, _, X = machine(seed)
     plain, corrected = (bf.fit(field, X, PRIOR, bf.Exact(), correction=c) for c in ("none", "variational"))
-    draws = bf.sample_posterior(field, X, PRIOR, draws=500, chains=4, shape=plain, seed=1)
+    draws = bf.sample_posterior(field, X, PRIOR, n_draws=500, chains=4, shape=plain, rng=1)
     table = draws.summary()
     for posterior in (plain, corrected):
         ratio = posterior.sd / table["sd"].to_numpy()
@@ -111,9 +111,9 @@ def test_samplers_with_holes(sampler):
     field, rng = bf.chain(3), np.random.default_rng(2)
     X = bf.sample(field, [0.3, -0.2, 0.4, 0.6, -0.5], 60, rng).astype(float)
     X[rng.random(X.shape) < 0.25] = np.nan
-    wanted = bf.sample_posterior(field, X, PRIOR, draws=2000, chains=2, seed=3).summary()
+    wanted = bf.sample_posterior(field, X, PRIOR, n_draws=2000, chains=2, rng=3).summary()
     loose = isinstance(sampler, bf.Langevin)
-    found = bf.sample_posterior(field, X, PRIOR, sampler, draws=600, chains=4, thin=10, warmup=1000, seed=4).summary()
+    found = bf.sample_posterior(field, X, PRIOR, sampler, n_draws=600, chains=4, thin=10, warmup=1000, rng=4).summary()
     error = 5 * np.hypot(found["mcse"], wanted["mcse"]) + (0.35 if loose else 0.0) * wanted["sd"]
     np.testing.assert_array_less(np.abs(found["mean"] - wanted["mean"]), error)
     np.testing.assert_allclose(found["sd"], wanted["sd"], rtol=0.3 if loose else 0.2)
@@ -147,7 +147,7 @@ def test_imputation_against_enumeration():
     X[rng.random(X.shape) < 0.2] = None
     X[1] = X[0] = [None, "u", None, "w"]
     posterior = bf.fit(field, X, PRIOR)
-    found = posterior.impute(X, draws=5, completions=4000, rng=7)
+    found = posterior.impute(X, n_draws=5, completions=4000, rng=7)
     draws = posterior.sample(5, np.random.default_rng(7))
     for k in range(4):  # the holes of the first two cases, which are alike
         row, column = found.cells[k]
@@ -171,7 +171,7 @@ def test_mixture_finds_its_components():
     field = bf.mixture(5, 2, names=list("abcde"))
     posterior = bf.fit(field, X, bf.Normal(variance=4.0), correction="none")
     assert posterior.record.starts.equivalent == 2  # the components change names
-    found = posterior.impute(X, draws=20, completions=0)
+    found = posterior.impute(X, n_draws=20, completions=0)
     assert found.cells[:, 1].tolist() == [0] * 400
     told = found.probabilities.argmax(axis=1)
     assert max(np.mean(told == component), np.mean(told != component)) > 0.93
@@ -186,7 +186,7 @@ def test_hidden_potts_segments_an_image():
     field = bf.hidden_potts(14, 14, 2, 2)
     start = [1.0, 0.0, -1.0, 1.0]  # same, label=1, 0:1, 1:1
     posterior = bf.fit(field, observed.reshape(1, -1), PRIOR, bf.Exact(), start=start, correction="none")
-    found = posterior.impute(observed.reshape(1, -1), draws=10, completions=1, engine=bf.Exact())
+    found = posterior.impute(observed.reshape(1, -1), n_draws=10, completions=1, engine=bf.Exact())
     labels = found.probabilities.argmax(axis=1).reshape(truth.shape)
     assert np.mean(labels != truth) < 0.7 * np.mean(observed != truth)
     assert posterior.summary().loc["same", "mean"] > 0.3
@@ -232,7 +232,7 @@ BAD = {
     "hidden": (lambda: bf.chain(2).with_hidden(["z"]), "no variable 'z'"),
     "visible": (lambda: bf.restricted_boltzmann(0, 2), "visible is a whole number"),
     "names": (lambda: bf.mixture(2, 2, names=["a"]), "one name for each"),
-    "draws": (lambda: bf.fit(bf.chain(1), [[1]]).impute([[None]], draws=0), "draws must be above zero"),
+    "draws": (lambda: bf.fit(bf.chain(1), [[1]]).impute([[None]], n_draws=0), "draws must be above zero"),
     "completions": (lambda: bf.fit(bf.chain(1), [[1]]).impute([[None]], completions=-1), "completions must not"),
     "features": (lambda: bf.chain(2).features([[1, None]]), "needs complete cases"),
 }
@@ -266,6 +266,8 @@ def test_far_from_a_gaussian_is_said():
     """Couplings so weak that equivalent modes overlap: no correction holds there, and the record says what does."""
     field, rng = bf.restricted_boltzmann(3, 1, (-1, 1)), np.random.default_rng(0)
     X = bf.sample(field, 0.5 * rng.normal(size=field.n_parameters), 500, rng)[:, :3]
-    posterior = bf.fit(field, X, PRIOR, bf.Exact())
+    with pytest.warns(bf.FitWarning, match="far from a Gaussian"):
+        posterior = bf.fit(field, X, PRIOR, bf.Exact())
     assert posterior.record.correction.kind == "none"
+    assert posterior.record.correction.reason.startswith("far from a Gaussian")
     assert "bf.sample_posterior is right here" in str(posterior.record)

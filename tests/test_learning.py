@@ -1,4 +1,4 @@
-"""FieldObjective, gradient and curvature against finite differences; optimisers; starts; the posterior."""
+"""Objective, gradient and curvature against finite differences; optimisers; starts; the posterior."""
 
 import itertools
 
@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import bayesfield as bf
-from bayesfield.learning.phases.chain import chain_objective
-from bayesfield.learning.phases.hidden import mrf_objective
+from bayesfield.learning.phases.cases import field_objective
+from bayesfield.learning.phases.sequences import sequence_objective
+from bayesfield.learning.prior import gaussian
 from bayesfield.learning.search.minimise import lbfgs, newton
 from bayesfield.learning.search.moment_matching import pseudo_moments
 
@@ -30,7 +31,7 @@ PRIORS = {
 
 def objective_of(case, prior, engine, n=25):
     X = bf.sample(case.field, case.parameters, n, np.random.default_rng(1))
-    return mrf_objective(case.field, X, prior, engine)
+    return field_objective(case.field, X, prior, engine)
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=repr)
@@ -57,7 +58,7 @@ def test_value_is_the_negative_log_posterior():
     rng = np.random.default_rng(0)
     parameters, truth = rng.normal(size=(2, field.n_parameters))
     X = bf.sample(field, truth, 40, rng)
-    objective = mrf_objective(field, X, bf.Normal(variance=0.25), bf.Exact())
+    objective = field_objective(field, X, bf.Normal(variance=0.25), bf.Exact())
     log_z = bf.infer(field, parameters, bf.Enumeration()).log_z
     log_likelihood = (field.features(X) @ parameters - log_z).sum()
     assert objective.log_likelihood(objective.at(parameters)) == pytest.approx(log_likelihood)
@@ -80,10 +81,10 @@ def test_pseudo_moments_are_closed_form(states):
     """With a parameter for every pattern, belief propagation at the start returns the (smoothed) frequencies."""
     field = bf.grid(3, 3, states=states)
     X = bf.sample(field, 0.4 * np.random.default_rng(0).normal(size=21), 2000, 1)
-    objective = mrf_objective(field, X, bf.Normal(variance=1.0), bf.Bethe(tolerance=1e-13))
+    objective = field_objective(field, X, bf.Normal(variance=1.0), bf.Bethe(tolerance=1e-13))
     point = objective.at(pseudo_moments(objective))
-    smoothed = (objective.counts + 1 / np.where(np.arange(66) < 18, 2, 4)) / 2001
-    np.testing.assert_allclose(point.marginals.tables, smoothed, atol=1e-5)
+    smoothed = (objective.data.cases.counts + 1 / np.where(np.arange(66) < 18, 2, 4)) / 2001
+    np.testing.assert_allclose(point.answers[0].found[1].tables, smoothed, atol=1e-5)
 
 
 def test_pseudo_moments_for_general_tables():
@@ -98,7 +99,7 @@ def test_pseudo_moments_for_general_tables():
         factors.append(bf.Factor([names[i] for i in scope], tables))
     field = bf.RandomField(dict(zip(names, cards, strict=True)), factors)
     X = bf.sample(field, rng.normal(size=field.n_parameters), 3000, 4)
-    objective = mrf_objective(field, X, bf.Normal(variance=1e6), bf.Exact())
+    objective = field_objective(field, X, bf.Normal(variance=1e6), bf.Exact())
     point = objective.at(pseudo_moments(objective))
     assert np.abs(point.gradient).max() / 3000 < 1e-3
 
@@ -181,14 +182,14 @@ def test_bethe_on_a_dense_strong_field_ends_in_a_plain_answer():
 def test_newton_goes_on_by_lbfgs_where_curvature_fails(monkeypatch):
     field = bf.grid(3, 3)
     X = bf.sample(field, np.full(21, 0.1), 200, 0)
-    objective = mrf_objective(field, X, bf.Normal(variance=0.5), bf.Exact())
+    objective = field_objective(field, X, bf.Normal(variance=0.5), bf.Exact())
     wanted = newton(objective, np.zeros(21), 1e-8, 50)
     assert wanted.status.converged
 
-    def fails(self, point):
+    def fails(objective, point, form):
         raise bf.IndefiniteCurvature("no curvature")
 
-    monkeypatch.setattr("bayesfield.learning.objective.FieldObjective.curvature", fails)
+    monkeypatch.setattr("bayesfield.learning.search.minimise.precision_at", fails)
     got = newton(objective, np.zeros(21), 1e-8, 500)
     assert got.status.converged
     np.testing.assert_allclose(got.parameters, wanted.parameters, atol=1e-6)
@@ -222,21 +223,21 @@ def test_constraints_enter_the_likelihood():
 
 
 def test_lbfgs_without_parameters():
-    objective = mrf_objective(bf.RandomField({"a": 2}), [[0]], bf.Normal(variance=1), bf.Exact())
+    objective = field_objective(bf.RandomField({"a": 2}), [[0]], bf.Normal(variance=1), bf.Exact())
     assert lbfgs(objective, np.empty(0), 1e-6, 10).status.converged
     assert bf.fit(random_field(np.random.default_rng(0), [2, 2], [(0, 1)], 0), [[0, 1]]).summary().empty
 
 
-def test_dear_curvature_is_asked_for_once(monkeypatch):
+def test_expensive_curvature_is_asked_for_once(monkeypatch):
     """Above a stated amount of work a fit goes by gradients, and needs the covariance only at the end."""
     field = bf.grid(3, 3)
     X = bf.sample(field, np.full(21, 0.1), 200, 0)
     cheap = bf.fit(field, X)
-    monkeypatch.setattr("bayesfield.fitting.plan.DEAR", 1.0)
-    dear = bf.fit(field, X)
-    assert (cheap.record.method, dear.record.method) == ("newton", "lbfgs")
-    assert dear.record.status.converged
-    np.testing.assert_allclose(dear.mean, cheap.mean, atol=1e-4 * cheap.sd.min())
+    monkeypatch.setattr("bayesfield.fitting.plan.EXPENSIVE", 0.0)
+    expensive = bf.fit(field, X)
+    assert (cheap.record.method, expensive.record.method) == ("newton", "lbfgs")
+    assert expensive.record.status.converged
+    np.testing.assert_allclose(expensive.mean, cheap.mean, atol=1e-4 * cheap.sd.min())
 
 
 @pytest.mark.parametrize("engine", ["exact", "bethe", "kikuchi"])
@@ -264,7 +265,7 @@ def test_lbfgs_goes_on_where_values_no_longer_tell():
     crf = bf.CRF(6, ["a", "b", "c"])
     X = [rng.normal(size=(20, 3)) for _ in range(400)]
     y = [(x @ rng.normal(size=(3, 6)) + rng.gumbel(size=(20, 6))).argmax(axis=1) for x in X]
-    objective = chain_objective(crf, bf.as_sequences(crf, X, y), bf.Normal(variance=1.0))
+    objective = sequence_objective(crf, bf.as_sequences(crf, X, y), gaussian(bf.Normal(variance=1.0), crf))
     start = np.zeros(crf.n_parameters)
     exact = newton(objective, start, 1e-12, 50)
     found = lbfgs(objective, start, 1e-10, 500)
@@ -272,11 +273,14 @@ def test_lbfgs_goes_on_where_values_no_longer_tell():
     assert found.iterations[-1].distance < 1e-9
 
 
-def test_whole_weights_are_repeated_cases():
+@pytest.mark.parametrize("holes", [False, True])
+def test_whole_weights_are_repeated_cases(holes):
     rng = np.random.default_rng(0)
     field = bf.potts(4, [(0, 1), (1, 2), (2, 3), (0, 3)], 3)
     X = bf.sample(field, rng.normal(0, 0.5, field.n_parameters), 60, rng)
     weights = rng.integers(0, 4, 60)
+    if holes:
+        X = np.where(rng.random(X.shape) < 0.2, None, X.astype(object))
     weighted, repeated = bf.fit(field, X, weights=weights), bf.fit(field, np.repeat(X, weights, axis=0))
     np.testing.assert_allclose(weighted.mean, repeated.mean, atol=ALGEBRA)
     np.testing.assert_allclose(weighted.sd, repeated.sd, atol=ALGEBRA)
@@ -302,8 +306,11 @@ def test_weights_that_cannot_be():
             bf.fit(field, X, weights=wrong)
     holed = X.astype(object)
     holed[0, 0] = None
+    for wrong in (np.ones(9), -np.ones(10), np.full(10, np.nan), "many"):
+        with pytest.raises(bf.InvalidInput, match="weights"):
+            bf.fit(field, holed, weights=wrong)
     with pytest.raises(bf.InvalidInput, match="complete cases"):
-        bf.fit(field, holed, weights=np.ones(10))
+        bf.fit(field, holed, weights=np.ones(10), method="cd")
     with pytest.raises(bf.InvalidInput, match="with weights"):
         bf.fit(field, X, weights=np.ones(10), method="cd")
     fitted = bf.fit(field, X, weights=np.full(10, 0.5))

@@ -8,7 +8,8 @@ from scipy.optimize import minimize
 
 import bayesfield as bf
 from bayesfield.learning.baselines.max_margin import max_margin
-from bayesfield.learning.phases.chain import chain_objective
+from bayesfield.learning.phases.sequences import sequence_objective
+from bayesfield.learning.prior import gaussian
 from bayesfield.model.conditional import CRF, as_sequences
 
 
@@ -20,6 +21,11 @@ def problem(seed=0):
     return crf, X, y
 
 
+def features(crf, x, labels):
+    data = as_sequences(crf, [x], [labels])
+    return sequence_objective(crf, data, gaussian(bf.Normal(variance=1.0), crf)).statistic
+
+
 def constraints(crf, X, y):
     """For each sequence, f(y_n) − f(y) and Δ(y) of every labelling."""
     found = []
@@ -27,10 +33,9 @@ def constraints(crf, X, y):
         if not len(x):
             continue
         rows, losses = [], []
-        truth = chain_objective(crf, as_sequences(crf, [x], [own]), bf.Normal(variance=1.0)).statistic
+        truth = features(crf, x, own)
         for other in itertools.product("ab", repeat=len(x)):
-            f = chain_objective(crf, as_sequences(crf, [x], [list(other)]), bf.Normal(variance=1.0)).statistic
-            rows.append(truth - f)
+            rows.append(truth - features(crf, x, list(other)))
             losses.append(sum(a != b for a, b in zip(own, other, strict=True)))
         found.append((np.array(rows), np.array(losses, dtype=float)))
     return found
@@ -53,6 +58,7 @@ def test_reaches_the_optimum_of_the_quadratic_programme(variance):
     ]
     start = np.r_[np.zeros(F), np.full(len(sets), 3.0)]
     wanted = minimize(value, start, constraints=limits, method="SLSQP", options={"maxiter": 500, "ftol": 1e-12})
+    assert found.field is crf
     assert found.status.converged
     assert found.gap <= 1e-3 * found.objective
     assert found.objective - found.gap - 1e-8 <= wanted.fun <= found.objective + 1e-8

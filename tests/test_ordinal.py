@@ -278,7 +278,7 @@ def test_a_recoded_posterior_can_be_checked_and_imputes():
     there = bf.recoded(bf.fit(old, X, correction="none"), new)
     assert there.check().passed
     assert there.check().names == new.parameter_names
-    assert there.impute(X + 1, draws=5, completions=1).completions.shape == (1, 300, 3)
+    assert there.impute(X + 1, n_draws=5, completions=1).completions.shape == (1, 300, 3)
 
 
 def test_the_prior_is_recoded_too():
@@ -290,7 +290,7 @@ def test_the_prior_is_recoded_too():
     edges = np.array(list(old.groups)) == "edges"
     np.testing.assert_allclose(1.0 / there.prior.precision(new), np.where(edges, 0.5, 2.0))
     np.testing.assert_allclose(there.edges()["log_bayes_factor"], posterior.edges()["log_bayes_factor"], atol=0.02)
-    assert abs(there.evidence(draws=0).value - posterior.evidence(draws=0).value) < 1e-6
+    assert abs(there.evidence(n_draws=0).value - posterior.evidence(n_draws=0).value) < 1e-6
     with pytest.raises(bf.InvalidInput, match="the new field is"):
         bf.recoded(posterior, 3)
 

@@ -7,9 +7,11 @@ import pytest
 from scipy import linalg
 
 import bayesfield as bf
-from bayesfield.learning.objective import FieldObjective
-from bayesfield.learning.phases.hidden import mrf_objective
-from bayesfield.learning.precision.forms import DensePrecision, MatrixFree, SparsePrecision
+from bayesfield.learning.phases.cases import field_objective
+from bayesfield.learning.precision.at import Average, precision_at
+from bayesfield.learning.precision.dense import DensePrecision
+from bayesfield.learning.precision.matrix_free import MatrixFree
+from bayesfield.learning.precision.sparse import SparsePrecision
 from bayesfield.response.linear import BlockResponse, NotSparse
 from bayesfield.response.local import LocalResponse
 
@@ -18,9 +20,8 @@ def problem(engine, form, prior=None):
     field = bf.grid(4, 5)
     rng = np.random.default_rng(0)
     X = bf.sample(field, 0.4 * rng.normal(size=field.n_parameters), 200, rng)
-    objective = mrf_objective(field, X, prior or bf.Normal(variance=0.5), engine)
-    objective = FieldObjective(**{**objective.__dict__, "form": form})
-    return objective.posterior_precision(objective.at(0.2 * rng.normal(size=field.n_parameters)))
+    objective = field_objective(field, X, prior or bf.Normal(variance=0.5), engine)
+    return precision_at(objective, objective.at(0.2 * rng.normal(size=field.n_parameters)), form)
 
 
 FORMS = [("bethe", "sparse"), ("kikuchi", "sparse"), ("bethe", "matrix-free"), ("exact", "matrix-free")]
@@ -85,10 +86,10 @@ def test_a_mean_over_points_is_preconditioned_by_one():
     field = bf.grid(4, 4)
     rng = np.random.default_rng(0)
     X = bf.sample(field, 0.4 * rng.normal(size=field.n_parameters), 100, rng)
-    objective = mrf_objective(field, X, bf.Normal(variance=0.5), bf.Kikuchi())
+    objective = field_objective(field, X, bf.Normal(variance=0.5), bf.Kikuchi())
     found = {}
     for form in ("dense", "sparse"):
-        mean = FieldObjective(**{**objective.__dict__, "form": form}).mean_precision()
+        mean = Average(objective, form)
         for seed in range(3):
             mean.add([objective.at(0.3 * np.random.default_rng(seed).normal(size=40))])
         found[form] = mean.precision()

@@ -48,7 +48,7 @@ def distribution(crf, data, parameters, s):
 def test_every_method_by_its_definition(fitted):
     crf, posterior, data = fitted
     draws = posterior.sample(25, 3)
-    found = {m: predict_sequences(crf, posterior, data, m, 25, 3) for m in ("marginal", "vote", "weighted_vote")}
+    found = {m: predict_sequences(posterior, data, m, 25, 3) for m in ("marginal", "vote", "weighted_vote")}
     for s in range(len(data)):
         own = slice(data.ptr[s], data.ptr[s + 1])
         mean, votes, weighted, entropy = (np.zeros((own.stop - own.start, 3)) for _ in range(4))
@@ -74,7 +74,7 @@ def test_every_method_by_its_definition(fitted):
 
 def test_map_is_the_best_labelling_at_the_mode(fitted):
     crf, posterior, data = fitted
-    found = predict_sequences(crf, posterior, data, "map")
+    found = predict_sequences(posterior, data, "map")
     for s in range(len(data)):
         every, p = distribution(crf, data, posterior.mode, s)
         np.testing.assert_array_equal(found.labels[data.ptr[s] : data.ptr[s + 1]], every[p.argmax()])
@@ -138,10 +138,10 @@ def labelling_score(chains, node, edge, labels):
 
 def test_supergraph_as_a_predictor(fitted):
     crf, posterior, data = fitted
-    found = predict_sequences(crf, posterior, data, "supergraph", draws=5)
+    found = predict_sequences(posterior, data, "supergraph", n_draws=5)
     assert found.labels.shape == (data.positions,)
     with pytest.raises(bf.InvalidInput, match="above zero"):
-        predict_sequences(crf, posterior, data, "supergraph", draws=2, tie=0.0)
+        predict_sequences(posterior, data, "supergraph", n_draws=2, tie=0.0)
 
 
 def test_quadratic_is_its_definition_in_parameters(fitted):
@@ -201,7 +201,7 @@ def test_quadratic_says_where_it_is_not_to_be_trusted(fitted):
     crf, posterior, data = fitted
     for precision, good in ((100.0, True), (0.1, False)):
         known = Posterior(crf, posterior.mean, precision * np.eye(crf.n_parameters), posterior.record)
-        found = predict_sequences(crf, known, data, "quadratic", draws=2)
+        found = predict_sequences(known, data, "quadratic", n_draws=2)
         assert found.status.converged == good
         assert good or "average marginals" in str(found.status)
 
@@ -222,21 +222,21 @@ def test_quadratic_is_near_the_posterior_average(fitted):
 
 def test_bad_requests_are_refused(fitted):
     crf, posterior, data = fitted
-    with pytest.raises(bf.InvalidInput, match="method is one of"):
-        predict_sequences(crf, posterior, data, "best")
+    with pytest.raises(bf.InvalidInput, match="predictor is one of"):
+        predict_sequences(posterior, data, "best")
     with pytest.raises(bf.InvalidInput, match="above zero"):
-        predict_sequences(crf, posterior, data, draws=0)
+        predict_sequences(posterior, data, n_draws=0)
 
 
 def test_max_margin_weights_plug_in(fitted):
     crf, _, data = fitted
     point = max_margin(crf, as_sequences(crf, [np.eye(4)], [list("abca")]))
-    found = predict_sequences(crf, point, data, "map")
+    found = predict_sequences(point, data, "map")
     for s in range(len(data)):
         every, p = distribution(crf, data, point.mode, s)
         np.testing.assert_array_equal(found.labels[data.ptr[s] : data.ptr[s + 1]], every[p.argmax()])
     with pytest.raises(bf.InvalidInput, match="a point, with no posterior"):
-        predict_sequences(crf, point, data, "vote")
+        predict_sequences(point, data, "vote")
 
 
 def test_items_of_crfsuite():

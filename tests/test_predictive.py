@@ -3,7 +3,6 @@
 import itertools
 import sys
 import types
-from dataclasses import replace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -15,10 +14,11 @@ from scipy import special
 import bayesfield as bf
 from bayesfield import diagnostics, plots
 from bayesfield.analysis.predictive_check import tail_probability
-from bayesfield.correction.skewness import upright
+from bayesfield.correction.skewness import from_skewed
 from bayesfield.graph.compiled import compiled
-from bayesfield.learning.phases.hidden import mrf_objective
-from bayesfield.learning.phases.hidden_chain import sequence_objective
+from bayesfield.learning.phases.cases import field_objective
+from bayesfield.learning.phases.sequences import sequence_objective
+from bayesfield.learning.prior import gaussian
 from bayesfield.posterior.proposal import heavy_draws
 from bayesfield.prediction.replicates import replicates
 
@@ -54,12 +54,14 @@ def by_enumeration(field, parameters, codes):
 @pytest.mark.parametrize("case", SMALL, ids=lambda c: c.name)
 def test_pointwise_against_enumeration(case, share):
     X = with_holes(case.field, case.parameters, 25, share, 1)
-    objective = mrf_objective(case.field, X, PRIOR, bf.Exact())
+    objective = field_objective(case.field, X, PRIOR, bf.Exact())
     points = np.array([case.parameters, 0.5 * case.parameters - 0.1])
-    found = objective.pointwise(points)
-    assert found.values.shape[1] == len(np.unique(objective.codes, axis=0))
+    found = objective.data.pointwise(objective, points)
+    assert found.values.shape[1] == len(np.unique(objective.data.cases.codes, axis=0))
     for values, here in zip(found.values[:, found.which], points, strict=True):
-        np.testing.assert_allclose(values, by_enumeration(case.field, here, objective.codes), rtol=0, atol=1e-9)
+        np.testing.assert_allclose(
+            values, by_enumeration(case.field, here, objective.data.cases.codes), rtol=0, atol=1e-9
+        )
 
 
 @pytest.mark.parametrize("engine", [bf.Enumeration(), bf.Auto(), bf.Bethe(), bf.Kikuchi()], ids=repr)
@@ -67,10 +69,11 @@ def test_engines_agree_on_a_tree_with_holes(engine):
     """Case by case (all but Exact) and by the parts of one union: the same numbers, where all are exact."""
     field = bf.chain(6, (0, 1, 2))
     X = with_holes(field, np.linspace(-0.5, 0.5, field.n_parameters), 20, 0.4, 2)
-    objective = mrf_objective(field, X, PRIOR, bf.Exact())
+    objective = field_objective(field, X, PRIOR, bf.Exact())
     points = np.random.default_rng(0).normal(0, 0.5, (3, field.n_parameters))
-    other = replace(objective, engine=engine).pointwise(points)
-    np.testing.assert_allclose(other.values, objective.pointwise(points).values, rtol=0, atol=1e-9)
+    other = objective.with_engine(engine)
+    found, wanted = (o.data.pointwise(o, points).values for o in (other, objective))
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("hidden", [False, True])
@@ -83,7 +86,7 @@ def test_pointwise_sums_to_the_log_likelihood(hidden):
         field = bf.grid(3, 3)
         X = bf.sample(field, rng.normal(0, 0.4, field.n_parameters), 100, rng)
     posterior = bf.fit(field, X, bf.Normal(variance=0.3), correction="none")
-    found = posterior.objective.pointwise(posterior.mode[None])
+    found = posterior.objective.data.pointwise(posterior.objective, posterior.mode[None])
     assert found.values[0, found.which].sum() == pytest.approx(posterior.record.log_likelihood, rel=ALGEBRA)
 
 
@@ -101,9 +104,9 @@ def sequences(latent=1, open_labels=False):
 def test_pointwise_of_sequences(latent, open_labels):
     """Each sequence by enumeration of its labellings; together, the objective's value."""
     crf, data = sequences(latent, open_labels)
-    objective = sequence_objective(crf, data, PRIOR)
+    objective = sequence_objective(crf, data, gaussian(PRIOR, crf))
     here = np.random.default_rng(1).normal(0, 0.6, crf.n_parameters)
-    found = objective.pointwise(here[None]).values[0]
+    found = objective.data.pointwise(objective, here[None]).values[0]
     W, V = crf.split(here)
     allowed = np.eye(len(crf.labels), dtype=bool)[data.labels] if data.allowed is None else data.allowed
     for k, (first, last) in enumerate(itertools.pairwise(data.ptr)):
@@ -121,7 +124,7 @@ def test_heavy_draws_come_with_their_density():
     posterior = bf.fit(bf.pairwise(1, []), np.array([[0]] * 6 + [[1]]), bf.Normal(variance=4.0), "exact")
     assert abs(posterior.skewness[0]) > 0.1
     drawn = heavy_draws(posterior, 200_000, np.random.default_rng(0))
-    z, slope = upright((drawn.points - posterior.mean) / posterior.sd, posterior.skewness)
+    z, slope = from_skewed((drawn.points - posterior.mean) / posterior.sd, posterior.skewness)
     weight = special.softmax(slope[:, 0] - 0.5 * z[:, 0] ** 2 - drawn.log_density)
     away = (drawn.points[:, 0] - posterior.mean[0]) / posterior.sd[0]
     assert weight @ away == pytest.approx(0.0, abs=0.015)  # six standard errors
@@ -197,7 +200,7 @@ def test_data_it_was_fitted_on_pass(lattice):
 
 
 def test_misfit_is_caught(lattice):
-    X = lattice.field.decode(lattice.objective.codes)
+    X = lattice.field.decode(lattice.objective.data.cases.codes)
     edgeless = bf.pairwise(12, [], states=(-1, 1), names=lattice.field.names)
     check = bf.predictive_check(bf.fit(edgeless, X))
     summary = check.summary()
@@ -212,8 +215,8 @@ def test_misfit_is_caught(lattice):
 
 def test_statistics_of_the_data(lattice):
     """Against plain formulas."""
-    X = lattice.field.decode(lattice.objective.codes)
-    t = bf.predictive_check(lattice, draws=40).table.set_index(["statistic", "item"])["observed"]
+    X = lattice.field.decode(lattice.objective.data.cases.codes)
+    t = bf.predictive_check(lattice, n_draws=40).table.set_index(["statistic", "item"])["observed"]
     np.testing.assert_allclose(t["mean"], X.mean(axis=0))
     i, j = np.triu_indices(12, 1)
     np.testing.assert_allclose(t["correlation"], np.corrcoef(X.T)[i, j])
@@ -249,7 +252,7 @@ def test_holes_are_made_in_replicates_too():
     assert t["sum score", "3"] == (frame.sum(axis=1) == 3).mean()
     assert len(check.outside) <= 0.1 * len(check.table)
     bf.predictive_check(
-        posterior, draws=40, statistics={"n": lambda x: shapes.append(np.isnan(x)) or np.isnan(x).sum()}
+        posterior, n_draws=40, statistics={"n": lambda x: shapes.append(np.isnan(x)) or np.isnan(x).sum()}
     )
     assert all((s == frame.isna().to_numpy()).all() for s in shapes)
 
@@ -258,7 +261,7 @@ def test_words_have_shares_and_agreement():
     field = bf.potts(6, bf.grid_edges(2, 3), ["red", "green", "blue"])
     X = bf.sample(field, np.full(field.n_parameters, 0.5), 200, 1)
     X[0, 0] = None
-    t = bf.predictive_check(bf.fit(field, X), draws=40).table
+    t = bf.predictive_check(bf.fit(field, X), n_draws=40).table
     assert list(t["statistic"].unique()) == ["share", "agreement", "cluster"]
     t = t.set_index("item")["observed"]
     assert t["x0=green"] == (X[:, 0] == "green").sum() / 199
@@ -271,14 +274,14 @@ def test_hidden_variables_are_left_out():
     X = bf.sample(field, np.random.default_rng(0).normal(0, 1.5, field.n_parameters), 200, 0)
     position = [field.names.index(f"x{k}") for k in range(4)]
     posterior = bf.fit(field, pd.DataFrame(X[:, position], columns=[f"x{k}" for k in range(4)]), correction="none")
-    items = bf.predictive_check(posterior, draws=40).table["item"]
+    items = bf.predictive_check(posterior, n_draws=40).table["item"]
     assert not items.str.contains("component").any()
 
 
 def test_many_pairs_are_the_edges_and_some_more():
     field = bf.grid(9, 9)
     posterior = bf.fit(field, bf.sample(field, np.full(field.n_parameters, 0.1), 50, 0), engine="bethe")
-    check = bf.predictive_check(posterior, draws=40, engine=bf.Sampled(burn_in=5, sweeps=10))
+    check = bf.predictive_check(posterior, n_draws=40, engine=bf.Sampled(burn_in=5, sweeps=10))
     names = set(check.table.loc[check.table["statistic"] == "correlation", "item"])
     assert {f"{field.names[i]}, {field.names[j]}" for i, j in field.edges} <= names
     assert len(field.edges) + 400 < len(names) < len(field.edges) + 501
@@ -286,23 +289,25 @@ def test_many_pairs_are_the_edges_and_some_more():
 
 
 def test_the_same_seed_gives_the_same_check(lattice):
-    first, second = (bf.predictive_check(lattice, draws=40, rng=7).table for _ in range(2))
+    first, second = (bf.predictive_check(lattice, n_draws=40, rng=7).table for _ in range(2))
     pd.testing.assert_frame_equal(first, second)
 
 
 def test_own_statistics(lattice):
     check = bf.predictive_check(
-        lattice, draws=40, statistics={"all up": lambda x: (x == 1).all(axis=1).mean(), "rows": lambda x: x.mean(0)[:3]}
+        lattice,
+        n_draws=40,
+        statistics={"all up": lambda x: (x == 1).all(axis=1).mean(), "rows": lambda x: x.mean(0)[:3]},
     )
     assert check.replicates["all up"].shape == (40, 1)
     assert list(check.table["item"]) == ["", "0", "1", "2"]
     with pytest.raises(bf.InvalidInput, match="'word' gave no number"):
-        bf.predictive_check(lattice, draws=40, statistics={"word": lambda x: "many"})
+        bf.predictive_check(lattice, n_draws=40, statistics={"word": lambda x: "many"})
     with pytest.raises(bf.InvalidInput, match="functions of an"):
-        bf.predictive_check(lattice, draws=40, statistics={"mean": 3})
+        bf.predictive_check(lattice, n_draws=40, statistics={"mean": 3})
     sizes = iter((2, 2, 3, 3))
     with pytest.raises(bf.InvalidInput, match="gave 2 numbers once and 3 then"):
-        bf.predictive_check(lattice, draws=40, statistics={"grows": lambda x: np.zeros(next(sizes))})
+        bf.predictive_check(lattice, n_draws=40, statistics={"grows": lambda x: np.zeros(next(sizes))})
 
 
 def test_constant_columns_have_no_correlation():
@@ -312,13 +317,13 @@ def test_constant_columns_have_no_correlation():
     posterior = bf.fit(field, X)
     Y = X.copy()
     Y[:, 2] = 1
-    table = bf.predictive_check(posterior, Y, draws=40).table.set_index("item")
+    table = bf.predictive_check(posterior, Y, n_draws=40).table.set_index("item")
     assert table.loc["x0, x2"].drop("statistic").isna().all()
     assert np.isfinite(table.loc["x0, x1", "p"])
 
 
 def test_plot_shows_every_item(lattice):
-    check = bf.predictive_check(lattice, draws=40)
+    check = bf.predictive_check(lattice, n_draws=40)
     figure = plots.predictive(check)
     assert [ax.get_title() for ax in figure.axes if ax.get_visible()] == ["mean", "correlation", "sum score", "cluster"]
     for ax, name in zip(figure.axes[:2], ("mean", "correlation"), strict=True):
@@ -361,7 +366,7 @@ def test_against_fits_without_each_case(few):
     field, X = few
     exact = exact_loo(field, X)
     for correction in ("none", "variational"):  # the draws' origin does not matter once they are reweighted
-        found = bf.loo(bf.fit(field, X, PRIOR, "exact", correction=correction), draws=4000)
+        found = bf.loo(bf.fit(field, X, PRIOR, "exact", correction=correction), n_draws=4000)
         assert found.corrected
         assert found.elpd == pytest.approx(exact.sum(), abs=0.15)
         np.testing.assert_allclose(found.pointwise, exact, atol=0.1)
@@ -407,6 +412,33 @@ def test_loo_of_sequences(open_labels):
     assert given.elpd == pytest.approx(found.elpd, abs=1.0)
 
 
+def as_paths(crf, data):
+    """The same sequences as graphs."""
+    known = data.labels if data.allowed is None else [{crf.labels[k] for k in np.flatnonzero(a)} for a in data.allowed]
+    X, y = [], []
+    for first, last in itertools.pairwise(data.ptr.tolist()):
+        edges = np.array([[t, t + 1] for t in range(last - first - 1)], dtype=int).reshape(-1, 2)
+        X.append((data.inputs[first:last].toarray(), edges))
+        own = known[first:last]
+        y.append([crf.labels[k] for k in own] if data.allowed is None else own)
+    return bf.as_graphs(crf, X, y)
+
+
+@pytest.mark.parametrize("open_labels", [False, True])
+def test_loo_of_graphs_is_that_of_their_sequences(open_labels):
+    """Chains as graphs, each of which is left out by itself: the same log-likelihoods, and so the same answer."""
+    pytest.importorskip("arviz", exc_type=ImportError)
+    crf, data = sequences(1, open_labels)
+    chain = bf.fit_sequences(crf, data, prior=PRIOR, correction="none", tolerance=1e-10)
+    graphs = as_paths(crf, data)
+    union = bf.fit_graphs(crf, graphs, prior=PRIOR, correction="none", tolerance=1e-10)
+    points = np.random.default_rng(0).normal(0, 0.5, (4, crf.n_parameters))
+    wanted, found = (p.objective.data.pointwise(p.objective, points) for p in (chain, union))
+    np.testing.assert_allclose(found.values[:, found.which], wanted.values[:, wanted.which], rtol=0, atol=1e-9)
+    for other in (bf.loo(union), bf.loo(union, graphs)):
+        np.testing.assert_allclose(other.pointwise, bf.loo(chain).pointwise, atol=1e-5)
+
+
 def test_advice_where_a_case_sways_too_much():
     """One case of three with a wide prior."""
     pytest.importorskip("arviz", exc_type=ImportError)
@@ -441,14 +473,14 @@ def test_pareto_smoothing_with_the_next_version_of_arviz(monkeypatch):
 
 
 def test_bad_input(lattice):
-    X = lattice.field.decode(lattice.objective.codes)
+    X = lattice.field.decode(lattice.objective.data.cases.codes)
     for ask in (bf.predictive_check, bf.loo):
         with pytest.raises(bf.InvalidInput, match=r"shape \(cases, 12\)"):
             ask(lattice, X[:, :5])
         with pytest.raises(bf.InvalidInput, match="not one of its states"):
             ask(lattice, np.where(X == 1, 7, X))
         with pytest.raises(bf.InvalidInput, match="draws must be a whole number"):
-            ask(lattice, draws=0)
+            ask(lattice, n_draws=0)
         bare = bf.Posterior(lattice.field, lattice.mean, lattice.form, lattice.record)
         with pytest.raises(bf.InvalidInput, match="came without its data"):
             ask(bare)
@@ -466,14 +498,14 @@ def test_loo_refuses_what_has_no_log_z_or_no_parts(lattice, monkeypatch):
         lattice.mean,
         lattice.form,
         lattice.record,
-        objective=replace(lattice.objective, engine=bf.Sampled()),
+        objective=lattice.objective.with_engine(bf.Sampled()),
     )
     with pytest.raises(bf.InvalidInput, match=r"bf.Exact\(\), bf.Kikuchi\(\) or bf.Bethe\(\)"):
         bf.loo(sampled)
     crf = bf.CRF(2, 1)
     graphs = bf.fit_graphs(crf, [(np.ones((2, 1)), [(0, 1)])], [[0, 1]])
-    with pytest.raises(bf.InvalidInput, match="no parts to leave out"):
-        bf.loo(graphs)
+    with pytest.raises(bf.InvalidInput, match=r"come as bf\.as_sequences"):
+        bf.loo(graphs, [(np.ones((2, 1)), [(0, 1)])])
     with pytest.raises(bf.InvalidInput, match="compares a field with cases"):
         bf.predictive_check(graphs)
     monkeypatch.setitem(sys.modules, "arviz", None)
@@ -489,10 +521,10 @@ def test_sequences_have_nothing_to_check():
 
 def test_one_variable_and_nothing_to_compare():
     posterior = bf.fit(bf.pairwise(1, []), [[0], [1], [1]])
-    assert set(bf.predictive_check(posterior, draws=40).table["statistic"]) >= {"mean"}
+    assert set(bf.predictive_check(posterior, n_draws=40).table["statistic"]) >= {"mean"}
     with pytest.raises(bf.InvalidInput, match="gave nothing"):
-        bf.predictive_check(posterior, draws=40, statistics={"s": lambda x: []})
+        bf.predictive_check(posterior, n_draws=40, statistics={"s": lambda x: []})
     with pytest.raises(bf.InvalidInput, match="every statistic of the data is NaN"):
-        bf.predictive_check(posterior, draws=40, statistics={"s": lambda x: np.nan})
+        bf.predictive_check(posterior, n_draws=40, statistics={"s": lambda x: np.nan})
     with pytest.raises(bf.InvalidInput, match="no case to leave out"):
         bf.loo(bf.fit(bf.pairwise(1, []), np.empty((0, 1))))

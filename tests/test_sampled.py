@@ -13,8 +13,8 @@ from bayesfield.inference.sampling import gibbs_chains as chains
 from bayesfield.inference.sampling.sampled import monte_carlo_error
 from bayesfield.kernels.gibbs import general as gibbs
 from bayesfield.kernels.gibbs import pairs as gibbs_pairs
-from bayesfield.learning.phases.composite import pseudo_likelihood_map
-from bayesfield.learning.phases.hidden import mrf_objective
+from bayesfield.learning.phases.cases import field_objective
+from bayesfield.learning.search.pseudo_likelihood import pseudo_likelihood_map
 
 from awkward import CASES
 
@@ -217,8 +217,8 @@ def test_symptom_network(data):
     bias = (sampled.mode - exact.mode) / exact.sd
     assert np.sqrt(np.mean(bias**2)) < 0.05
     assert (np.abs(sampled.sd / exact.sd - 1) < 0.05).all()
-    objective = mrf_objective(field, items, bf.Normal(variance=1.0), bf.Exact())
-    rough = pseudo_likelihood_map(objective.field, objective.codes, objective.precision, objective.location)
+    objective = field_objective(field, items, bf.Normal(variance=1.0), bf.Exact())
+    rough = pseudo_likelihood_map(objective.data, objective.prior)
     assert np.sqrt(np.mean(((rough - exact.mode) / exact.sd) ** 2)) == pytest.approx(0.30, abs=0.02)
 
 

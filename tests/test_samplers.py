@@ -12,15 +12,15 @@ from bayesfield.formats.arviz import to_arviz
 from bayesfield.graph.structure import counts
 from bayesfield.kernels.gibbs.general import sweep_chains
 from bayesfield.kernels.gibbs.langevin import contrast
-from bayesfield.learning.phases.hidden import mrf_objective
+from bayesfield.learning.phases.cases import field_objective
 from bayesfield.samplers import metropolis, nuts
 from bayesfield.samplers.contract import Problem
 from bayesfield.samplers.contrasts import contrast_of
 
 PRIOR = bf.Normal(variance=0.25)
 EXACT = {  # enough steps between draws that a test of some seconds has effective sizes in the thousands
-    "metropolis": (bf.Metropolis(), {"draws": 3000, "thin": 40}),
-    "exchange": (bf.Exchange(), {"draws": 1500, "thin": 30}),
+    "metropolis": (bf.Metropolis(), {"n_draws": 3000, "thin": 40}),
+    "exchange": (bf.Exchange(), {"n_draws": 1500, "thin": 30}),
 }
 STEPPERS = [bf.Metropolis(), bf.Metropolis(bf.Bethe()), bf.Exchange(), bf.Langevin()]
 
@@ -51,9 +51,9 @@ def gaps(first, second):
 def test_exact_samplers_agree_with_nuts(name, side):
     """Means and variances within 4 standard errors: 16 or 42 numbers a run, so 0.8 % of seeds fail somewhere."""
     field, X = problem(side, 60)
-    truth = bf.sample_posterior(field, X, PRIOR, bf.NUTS(), draws=5000, seed=1)
+    truth = bf.sample_posterior(field, X, PRIOR, bf.NUTS(), n_draws=5000, rng=1)
     sampler, options = EXACT[name]
-    found = bf.sample_posterior(field, X, PRIOR, sampler, seed=2, **options)
+    found = bf.sample_posterior(field, X, PRIOR, sampler, rng=2, **options)
     assert found.mpsrf < 1.1
     assert np.abs(gaps(truth.values, found.values)).max() < 4
 
@@ -61,7 +61,7 @@ def test_exact_samplers_agree_with_nuts(name, side):
 def test_exchange_and_metropolis_agree():
     field, X = problem(2, 200, seed=1)
     metropolis_draws, exchange_draws = (
-        bf.sample_posterior(field, X, PRIOR, sampler, seed=3, **options) for sampler, options in EXACT.values()
+        bf.sample_posterior(field, X, PRIOR, sampler, rng=3, **options) for sampler, options in EXACT.values()
     )
     assert np.abs(gaps(metropolis_draws.values, exchange_draws.values)).max() < 4
 
@@ -74,7 +74,7 @@ def test_nuts_has_the_exact_moments():
     weight = np.exp(9 * h - 12 * np.log1p(np.exp(h)) - h**2 / 2)
     weight /= weight.sum()
     mean = (weight * h).sum()
-    draws = bf.sample_posterior(field, X, bf.Normal(variance=1.0), bf.NUTS(), draws=4000)
+    draws = bf.sample_posterior(field, X, bf.Normal(variance=1.0), bf.NUTS(), n_draws=4000)
     (found, error), (variance, variance_error) = moments(draws.values, mean)
     assert abs(found[0] - mean) < 4 * error[0]
     assert abs(variance[0] - (weight * (h - mean) ** 2).sum()) < 4 * variance_error[0]
@@ -82,19 +82,19 @@ def test_nuts_has_the_exact_moments():
 
 def test_gibbs_draws_serve_the_exchange_algorithm():
     field, X = problem(2, 40)
-    truth = bf.sample_posterior(field, X, PRIOR, draws=3000)
+    truth = bf.sample_posterior(field, X, PRIOR, n_draws=3000)
     sampler = bf.Exchange(bf.Sampled(burn_in=15))
-    found = bf.sample_posterior(field, X, PRIOR, sampler, draws=150, thin=10, warmup=300)
+    found = bf.sample_posterior(field, X, PRIOR, sampler, n_draws=150, thin=10, warmup=300)
     assert np.abs(gaps(truth.values, found.values)).max() < 4
 
 
 def test_bias_of_the_papers_samplers_shows():
     """Strong couplings, many cases: MC-BP and LV-CD are off by many standard errors, and more sweeps help LV-CD."""
     field, X = problem(3, 500, scale=1.0)
-    truth = bf.sample_posterior(field, X, PRIOR, draws=3000)
+    truth = bf.sample_posterior(field, X, PRIOR, n_draws=3000)
 
     def off(sampler, thin):
-        found = bf.sample_posterior(field, X, PRIOR, sampler, draws=1000, thin=thin)
+        found = bf.sample_posterior(field, X, PRIOR, sampler, n_draws=1000, thin=thin)
         shift = found.flat.mean(axis=0) - truth.flat.mean(axis=0)
         worst = np.abs(gaps(truth.values, found.values)).max()
         return np.sqrt(np.mean((shift / truth.flat.std(axis=0)) ** 2)), worst
@@ -110,7 +110,7 @@ def test_langevin_widens_a_gaussian_by_its_step():
     field = bf.grid(2, 2)
     no_data = np.empty((0, 4), dtype=int)
     sampler = bf.Langevin(step=0.8)
-    draws = bf.sample_posterior(field, no_data, bf.Normal(variance=1.0), sampler, draws=20_000, thin=2)
+    draws = bf.sample_posterior(field, no_data, bf.Normal(variance=1.0), sampler, n_draws=20_000, thin=2)
     _, (variance, error) = moments(draws.values, 0.0)
     assert np.abs((variance - 1 / (1 - 0.16)) / error).max() < 4
 
@@ -122,7 +122,7 @@ def test_without_data_the_prior_is_sampled(sampler):
     field = bf.chain(3)
     prior = bf.Normal(mean=np.arange(5.0), covariance=covariance)
     thin = 1 if isinstance(sampler, bf.NUTS) else 60
-    draws = bf.sample_posterior(field, np.empty((0, 3), dtype=int), prior, sampler, draws=1000, thin=thin)
+    draws = bf.sample_posterior(field, np.empty((0, 3), dtype=int), prior, sampler, n_draws=1000, thin=thin)
     for k in range(5):
         own = draws.flat[::3, k]
         assert stats.kstest(own, stats.norm(k, np.sqrt(covariance[k, k])).cdf).pvalue > 1e-3
@@ -133,7 +133,7 @@ def test_without_data_the_prior_is_sampled(sampler):
 def test_compiled_walk_is_the_general_one(engine, full, monkeypatch):
     field, X = problem(3, 30)
     prior = bf.Normal(covariance=0.1 * np.ones((21, 21)) + 0.4 * np.eye(21)) if full else PRIOR
-    options = {"draws": 20, "thin": 3, "warmup": 60, "chains": 3}
+    options = {"n_draws": 20, "thin": 3, "warmup": 60, "chains": 3}
     fast = bf.sample_posterior(field, X, prior, bf.Metropolis(engine), **options)
     monkeypatch.setattr(metropolis, "fast_target", lambda objective, engine: None)
     slow = bf.sample_posterior(field, X, prior, bf.Metropolis(engine), **options)
@@ -152,7 +152,7 @@ def test_compiled_density_is_the_general_one(full):
         covariance = 0.2 * np.ones((F, F)) + np.diag(rng.uniform(0.3, 1.0, F))
         prior = bf.Normal(mean=rng.normal(size=F), **({"covariance": covariance} if full else {"variance": 0.7}))
         X = bf.sample(field, 0.3 * rng.normal(size=F), 25, rng)
-        objective = mrf_objective(field, X, prior, bf.Exact())
+        objective = field_objective(field, X, prior, bf.Exact())
         known = Problem(objective, rng.normal(size=F), rng.normal(size=(F, F)) / F)
         fast = nuts._density(objective, known)
         shifts = []
@@ -167,18 +167,18 @@ def test_compiled_density_is_the_general_one(full):
 def test_single_precision_contrast_has_the_gradient_of_the_general_one():
     """Means of 2,000 CD-2 gradients by both kernels, 21 numbers: within 4.5 standard errors (false alarm 0.01 %)."""
     field, X = problem(3, 150)
-    objective = mrf_objective(field, X, PRIOR, bf.Exact())
+    objective = field_objective(field, X, PRIOR, bf.Exact())
     here = 0.4 * np.random.default_rng(0).normal(size=21)
     fast, seeds = contrast_of(objective).known, parallel.chain_seeds(1, 64)
-    design, slopes = objective.field.design, np.empty((2, 2000, 21))
+    field, slopes = objective.data.cases.field, np.empty((2, 2000, 21))
     many = parallel.chain_seeds(2, len(X))
     for k in range(2000):
         contrast(fast, here, 2, seeds, slopes[0, k])
-        states = objective.codes.astype(np.int32)
-        unused = np.zeros(objective.field.graph.n_entries)
-        sweep_chains(objective.field.graph.arrays, design.potentials(here), states, many, 2, unused)
-        mean = design.expectations(counts(objective.field.graph, states.astype(np.int64))) / len(X)
-        slopes[1, k] = -objective.gradient(here, mean)
+        states = objective.data.cases.codes.astype(np.int32)
+        unused = np.zeros(field.graph.n_entries)
+        sweep_chains(field.graph.arrays, field.design.potentials(here), states, many, 2, unused)
+        mean = field.design.expectations(counts(field.graph, states.astype(np.int64)))
+        slopes[1, k] = objective.statistic - mean - objective.prior.pull(here)
     error = np.hypot(*slopes.std(axis=1)) / np.sqrt(2000)
     assert np.abs((slopes[0].mean(axis=0) - slopes[1].mean(axis=0)) / error).max() < 4.5
 
@@ -186,14 +186,14 @@ def test_single_precision_contrast_has_the_gradient_of_the_general_one():
 @pytest.mark.parametrize("sampler", STEPPERS, ids=repr)
 def test_going_on_gives_the_numbers_of_one_long_run(sampler, tmp_path):
     field, X = problem(2, 20)
-    options = {"prior": PRIOR, "sampler": sampler, "thin": 2, "chains": 3, "seed": 5}
-    whole = bf.sample_posterior(field, X, draws=60, warmup=110, **options)
-    first = bf.sample_posterior(field, X, draws=25, warmup=110, **options)
+    options = {"prior": PRIOR, "sampler": sampler, "thin": 2, "chains": 3, "rng": 5}
+    whole = bf.sample_posterior(field, X, n_draws=60, warmup=110, **options)
+    first = bf.sample_posterior(field, X, n_draws=25, warmup=110, **options)
     first.save(tmp_path / "first.npz")
     again = bf.load_draws(tmp_path / "first.npz", field)
     np.testing.assert_array_equal(again.values, first.values)
     for start in (first, again):
-        rest = bf.sample_posterior(field, X, draws=35, resume=start, **options)
+        rest = bf.sample_posterior(field, X, n_draws=35, resume=start, **options)
         np.testing.assert_allclose(rest.values, whole.values, atol=1e-12)
         assert rest.warmup == 110
         for name, figures in whole.stats.items():
@@ -202,8 +202,8 @@ def test_going_on_gives_the_numbers_of_one_long_run(sampler, tmp_path):
 
 def test_going_on_inherits_what_the_draws_were_made_with():
     field, X = problem(2, 20)
-    first = bf.sample_posterior(field, X, PRIOR, bf.Metropolis(), draws=20, chains=3, thin=5, warmup=50)
-    longer = bf.sample_posterior(field, X[::-1], PRIOR, bf.Metropolis(), draws=10, resume=first)  # the same cases
+    first = bf.sample_posterior(field, X, PRIOR, bf.Metropolis(), n_draws=20, chains=3, thin=5, warmup=50)
+    longer = bf.sample_posterior(field, X[::-1], PRIOR, bf.Metropolis(), n_draws=10, resume=first)  # the same cases
     assert longer.values.shape[:2] == (3, 30)
     assert longer.thin == 5
 
@@ -212,18 +212,18 @@ def test_langevin_with_holes_goes_on_as_one_long_run():
     field, X = problem(2, 20)
     X = X.astype(float)
     X[::3, 1] = np.nan
-    options = {"prior": PRIOR, "sampler": bf.Langevin(), "chains": 2, "seed": 5}
-    whole = bf.sample_posterior(field, X, draws=12, warmup=20, **options)
-    first = bf.sample_posterior(field, X, draws=5, warmup=20, **options)
-    rest = bf.sample_posterior(field, X, draws=7, resume=first, **options)
+    options = {"prior": PRIOR, "sampler": bf.Langevin(), "chains": 2, "rng": 5}
+    whole = bf.sample_posterior(field, X, n_draws=12, warmup=20, **options)
+    first = bf.sample_posterior(field, X, n_draws=5, warmup=20, **options)
+    rest = bf.sample_posterior(field, X, n_draws=7, resume=first, **options)
     np.testing.assert_allclose(rest.values, whole.values, atol=1e-12)
 
 
 def test_a_chain_does_not_depend_on_its_neighbours():
     """Bethe's lanes: a chain alone, as a worker of a cluster runs it, and beside others."""
     field, X = problem(3, 60)
-    beside = bf.sample_posterior(field, X, PRIOR, bf.Metropolis(bf.Bethe()), draws=50, warmup=100, chains=3, seed=2)
-    alone = bf.sample_posterior(field, X, PRIOR, bf.Metropolis(bf.Bethe()), draws=50, warmup=100, chains=1, seed=2)
+    beside = bf.sample_posterior(field, X, PRIOR, bf.Metropolis(bf.Bethe()), n_draws=50, warmup=100, chains=3, rng=2)
+    alone = bf.sample_posterior(field, X, PRIOR, bf.Metropolis(bf.Bethe()), n_draws=50, warmup=100, chains=1, rng=2)
     np.testing.assert_array_equal(alone.values[0], beside.values[0])
 
 
@@ -236,8 +236,8 @@ def test_engines_without_log_z_are_refused(sampler):
 
 def test_nuts_goes_on_from_where_it_stands():
     field, X = problem(2, 50)
-    first = bf.sample_posterior(field, X, PRIOR, draws=500)
-    both = bf.sample_posterior(field, X, PRIOR, draws=500, resume=first)
+    first = bf.sample_posterior(field, X, PRIOR, n_draws=500)
+    both = bf.sample_posterior(field, X, PRIOR, n_draws=500, resume=first)
     assert both.values.shape == (4, 1000, 8)
     np.testing.assert_array_equal(both.values[:, :500], first.values)
     assert diagnostics.r_hat(both.values).max() < 1.02
@@ -246,7 +246,7 @@ def test_nuts_goes_on_from_where_it_stands():
 @pytest.mark.parametrize("sampler", [*STEPPERS, bf.NUTS()], ids=repr)
 def test_numbers_do_not_depend_on_the_cores(sampler, monkeypatch):
     field, X = problem(2, 20)
-    options = {"prior": PRIOR, "sampler": sampler, "draws": 10, "warmup": 55, "chains": 10}
+    options = {"prior": PRIOR, "sampler": sampler, "n_draws": 10, "warmup": 55, "chains": 10}
     many = bf.sample_posterior(field, X, **options)
     monkeypatch.setattr(parallel, "_limit", 1)
     np.testing.assert_allclose(bf.sample_posterior(field, X, **options).values, many.values, atol=1e-12)
@@ -258,9 +258,9 @@ def test_fields_of_any_kind(sampler):
     field = bf.potts(4, [(0, 1), (1, 2), (2, 3)], 3)
     rng = np.random.default_rng(7)
     X = bf.sample(field, 0.5 * rng.normal(size=field.n_parameters), 40, rng)
-    truth = bf.sample_posterior(field, X, PRIOR, draws=2000)
+    truth = bf.sample_posterior(field, X, PRIOR, n_draws=2000)
     slow = isinstance(sampler, bf.Metropolis) and isinstance(sampler.engine, bf.Bethe)
-    found = bf.sample_posterior(field, X, PRIOR, sampler, draws=300, thin=8 if slow else 30, warmup=400)
+    found = bf.sample_posterior(field, X, PRIOR, sampler, n_draws=300, thin=8 if slow else 30, warmup=400)
     limit = 4 if not isinstance(sampler, bf.Langevin) else 8  # its step widens by 2.6 %
     assert np.abs(gaps(truth.values, found.values)).max() < limit
 
@@ -270,14 +270,14 @@ def test_moves_without_a_log_z_are_refused_and_counted():
     field = bf.pairwise(6, [(i, j) for i in range(6) for j in range(i)], states=(-1, 1))
     prior = bf.Normal(variance=25.0)
     X = np.array([[1] * 6, [-1] * 6, [1, -1, 1, -1, 1, -1], [1, 1, -1, -1, 1, 1]])
-    draws = bf.sample_posterior(field, X, prior, bf.Metropolis(bf.Bethe()), draws=100, warmup=200, thin=5)
+    draws = bf.sample_posterior(field, X, prior, bf.Metropolis(bf.Bethe()), n_draws=100, warmup=200, thin=5)
     assert np.isfinite(draws.values).all()
     assert 0 < draws.stats["unsettled"].mean() < 1
 
 
 def test_summary_and_thinning():
     field, X = problem(2, 50)
-    draws = bf.sample_posterior(field, X, PRIOR, bf.Metropolis(), draws=2000)
+    draws = bf.sample_posterior(field, X, PRIOR, bf.Metropolis(), n_draws=2000)
     table = draws.summary(0.9)
     assert list(table.index) == list(field.parameter_names)
     assert (table["lower"] < table["mean"]).all()
@@ -294,7 +294,7 @@ def test_summary_and_thinning():
     ("options", "text"),
     [
         ({"sampler": "nuts"}, "bf.NUTS"),
-        ({"draws": 0}, "above zero"),
+        ({"n_draws": 0}, "above zero"),
         ({"chains": 0}, "above zero"),
         ({"warmup": -1}, "above zero"),
     ],
@@ -307,7 +307,7 @@ def test_bad_input_is_refused(options, text):
 
 def test_going_on_with_another_sampler_is_refused(tmp_path):
     field, X = problem(2, 10)
-    draws = bf.sample_posterior(field, X, sampler=bf.Metropolis(), draws=5, warmup=10)
+    draws = bf.sample_posterior(field, X, sampler=bf.Metropolis(), n_draws=5, warmup=10)
     with pytest.raises(bf.InvalidInput, match="Metropolis"):
         bf.sample_posterior(field, X, sampler=bf.Langevin(), resume=draws)
     for other, text in (({"chains": 3}, "chains=4"), ({"thin": 7}, "thin=1")):
@@ -326,7 +326,7 @@ def test_going_on_with_another_sampler_is_refused(tmp_path):
 
 def test_missing_packages_are_named(monkeypatch):
     field, X = problem(2, 10)
-    draws = bf.sample_posterior(field, X, sampler=bf.Metropolis(), draws=5, warmup=10)
+    draws = bf.sample_posterior(field, X, sampler=bf.Metropolis(), n_draws=5, warmup=10)
     monkeypatch.setitem(sys.modules, "nutpie", None)
     monkeypatch.setitem(sys.modules, "arviz", None)
     with pytest.raises(bf.InvalidInput, match=r"bayesfield\[samplers\]"):
@@ -343,7 +343,7 @@ def test_to_arviz(library, monkeypatch):
         monkeypatch.setattr(module, "__version__", "1.0", raising=False)
         monkeypatch.setitem(sys.modules, "arviz", module)
     field, X = problem(2, 30)
-    draws = bf.sample_posterior(field, X, PRIOR, bf.Metropolis(), draws=50)
+    draws = bf.sample_posterior(field, X, PRIOR, bf.Metropolis(), n_draws=50)
     found = to_arviz(draws)
     values = found["posterior"]["parameters"]
     assert values.dims == ("chain", "draw", "parameter")

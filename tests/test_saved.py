@@ -14,7 +14,7 @@ from bayesfield.formats.posteriors import saved
 FILES = Path(__file__).parent / "files"
 
 
-def lattice(engine=None, **options):
+def lattice(engine="auto", **options):
     field = bf.grid(3, 3)
     X = bf.sample(field, np.random.default_rng(0).normal(0.0, 0.4, field.n_parameters), 80, 0)
     return bf.fit(field, X, engine=engine, **options)

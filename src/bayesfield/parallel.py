@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 
 _TICK = 0.5  # seconds between two looks at what is finished
-_TINY, _SMALL = 32, 600  # rows of a matrix between which one thread is best
+TINY, _SMALL = 32, 600  # rows of a matrix between which one thread is best
 _limit: int | None = None
 _turn, _inside = threading.Lock(), 0
 _limited: Any = None
@@ -87,7 +87,7 @@ def one_blas_thread(size: int) -> Iterator[None]:
     """For matrices of up to some hundred rows: BLAS's threads gain nothing there, and beside other work they wait for
     one another (factors of 340 × 340 took a second each on a busy machine, and 1 ms by one thread)."""
     global _inside, _limited
-    if not _TINY < size <= _SMALL or cores() == 1:
+    if not TINY < size <= _SMALL or cores() == 1:
         yield
         return
     with _turn:  # threads of the user's own: the first sets the limit, the last lifts it

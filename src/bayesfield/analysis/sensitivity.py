@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from bayesfield.fitting.pipeline import fit_objective
-from bayesfield.fitting.request import request
+from bayesfield.fitting.plan import request
 from bayesfield.learning.prior import gaussian
 from bayesfield.learning.search.by_name import BIASED
 from bayesfield.model.adaptive_prior import Cauchy

@@ -5,16 +5,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from bayesfield.correction.record import Corrected, CorrectionRecord, corrected
 from bayesfield.correction.sampled import sampled_variational
-from bayesfield.correction.second_order import mean_shift, sampled_shift, second_differences
+from bayesfield.correction.second_order import (
+    Corrected,
+    CorrectionRecord,
+    corrected,
+    mean_shift,
+    sampled_shift,
+    second_differences,
+)
 from bayesfield.correction.skewness import marginal_skewness, observed_slopes, sampled_features
 from bayesfield.correction.variational import variational
 from bayesfield.learning.baselines.expectation_propagation import expectation_propagation
 from bayesfield.learning.objective import Objective
 from bayesfield.learning.precision.base import Precision
-from bayesfield.learning.search.optimum import Optimum
-from bayesfield.learning.search.progress import QUIET, Progress
+from bayesfield.learning.search.optimum import QUIET, Optimum, Progress
 from bayesfield.types import FloatArray
 
 KINDS = ("auto", "none", "mean", "variational")
@@ -59,7 +64,7 @@ def _one(
     rng: np.random.Generator,
     progress: Progress,
 ) -> Corrected:
-    mode = optimum.parameters
+    mode = optimum.point.parameters
     if kind == "none" or not len(mode) or not optimum.status.converged:
         return _none(optimum, laplace, reason)
     if kind == "expectation propagation":
@@ -74,7 +79,8 @@ def _one(
 
 
 def _with_skewness(objective: Objective, found: Corrected) -> Corrected:
-    if found.record.kind in ("none", "expectation propagation"):
+    failed = not found.record.settled and found.record.shift[1] == 0.0  # it stands where it began
+    if failed or found.record.kind in ("none", "expectation propagation"):
         return found
     skewness = marginal_skewness(objective, found.mean, found.precision)
     largest = float(np.abs(skewness).max(initial=0.0)) if skewness is not None else 0.0

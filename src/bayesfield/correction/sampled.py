@@ -10,26 +10,28 @@ from dataclasses import replace
 
 import numpy as np
 
-from bayesfield.correction.inflation import inflated, shrunk, winsorised
-from bayesfield.correction.natural_steps import (
+from bayesfield.correction.second_order import Corrected, corrected
+from bayesfield.correction.variational import (
     CURVATURES,
     MAX_DIRECTIONS,
     MAX_STEPS,
     Rate,
     block,
+    inflated,
     root_mean_square,
+    shrunk,
     standard_error,
     tell,
     two_blocks,
+    winsorised,
 )
-from bayesfield.correction.record import Corrected, corrected
 from bayesfield.inference.sampling.gibbs_chains import Chains
 from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.learning.objective import Objective
 from bayesfield.learning.phases.graph import GraphPhase
 from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.precision.dense import DensePrecision
-from bayesfield.learning.search.progress import QUIET, Progress
+from bayesfield.learning.search.optimum import QUIET, Progress
 from bayesfield.learning.search.sampled_newton import sampled_precision
 from bayesfield.response.sampled import within_covariance
 from bayesfield.types import FloatArray

@@ -1,15 +1,15 @@
 """From the mode to the mean, to second order: E[λ] ≈ λ_MP − ½ P⁻¹ Σ_k ∂²g/∂t_k², with t_k along the columns of P⁻ᐟ².
 
 g = ∇L of the negative log posterior L, P = ∇²L. From samples of x the sum is a covariance. The variational refinement,
-which goes beyond, is in correction.variational.
+which goes beyond, is in correction.variational. Here, too: the record that every correction leaves.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from bayesfield.correction.record import Corrected, corrected
 from bayesfield.learning.objective import Objective
 from bayesfield.learning.precision.base import Precision
 from bayesfield.types import BoolArray, FloatArray
@@ -21,14 +21,66 @@ MAX_DIRECTIONS = 400  # of second differences; beyond it, random directions stan
 Slopes = Callable[[FloatArray], tuple[FloatArray, BoolArray]]  # ∇L at (S, F): (S, F), and where there is one (S,)
 
 
-def slopes_of(objective: Objective) -> Slopes:
-    """∇L at many points, and at which of them inference converged."""
+@dataclass(frozen=True)
+class CorrectionRecord:
+    """What a correction did.
 
-    def slopes(points: FloatArray) -> tuple[FloatArray, BoolArray]:
-        found = objective.at_many(points)
-        return found.gradients, np.isfinite(found.values)
+    kind: "none", "mean", "variational", or "expectation propagation" for what that found. steps: natural-gradient
+    steps. shift: root mean square and largest move of the mean, in Laplace standard deviations: how non-Gaussian the
+    posterior looked. sd_ratio: median of corrected over Laplace sd. error: Monte-Carlo error of the means, root mean
+    square in posterior sd. settled: whether the steps converged. failed: share of draws at which the engine gave no
+    answer. reason: why this kind, where it was chosen. skewness: the largest of any marginal.
+    """
 
-    return slopes
+    kind: str
+    steps: int = 0
+    shift: tuple[float, float] = (0.0, 0.0)
+    sd_ratio: float = 1.0
+    error: float = 0.0
+    settled: bool = True
+    failed: float = 0.0
+    reason: str = ""
+    skewness: float = 0.0
+
+    def __str__(self) -> str:
+        why = f" ({self.reason})" if self.reason else ""
+        if self.kind == "none":
+            return f"none{why}: plain Laplace, the mean is the mode"
+        text = (
+            f"{self.kind}{why}: means moved by {self.shift[0]:.2f} sd (rms; largest {self.shift[1]:.2f}), widths by a "
+            f"factor {self.sd_ratio:.3f}, skewness up to {self.skewness:.2f}, Monte-Carlo error {self.error:.3f} sd"
+        )
+        text += f", {self.failed:.0%} of the draws failed" if self.failed else ""
+        return text if self.settled else text + "; did not converge, take it with care"
+
+
+class Corrected(NamedTuple):
+    """What a correction leaves. skewness: (F,) of every marginal; None where it was not estimated."""
+
+    mean: FloatArray
+    precision: Precision
+    record: CorrectionRecord
+    skewness: FloatArray | None = None
+
+
+def corrected(
+    kind: str,
+    mode: FloatArray,
+    laplace: Precision,
+    mean: FloatArray,
+    precision: Precision,
+    steps: int = 1,
+    error: float = 0.0,
+    settled: bool = True,
+    failed: float = 0.0,
+) -> Corrected:
+    """With the record of how far the mean and the widths moved from Laplace's."""
+    if not len(mode):
+        return Corrected(mean, precision, CorrectionRecord(kind))
+    shift = np.abs(mean - mode) / laplace.sd
+    ratio = float(np.median(precision.sd / laplace.sd))
+    moved = float(np.sqrt(np.mean(shift**2))), float(shift.max())
+    return Corrected(mean, precision, CorrectionRecord(kind, steps, moved, ratio, error, settled, failed))
 
 
 def mean_shift(objective: Objective, mode: FloatArray, precision: Precision, rng: np.random.Generator) -> Corrected:
@@ -36,7 +88,7 @@ def mean_shift(objective: Objective, mode: FloatArray, precision: Precision, rng
 
     With more than some hundreds of parameters, along random draws: Σ_k ∂²g/∂t_k² = E[∂²g/∂t²] for t ~ N(0, P⁻¹).
     """
-    found = second_differences(slopes_of(objective), mode, precision, rng, objective.second_derivatives)
+    found = second_differences(objective.slopes, mode, precision, rng, objective.second_derivatives)
     if not len(found.each):
         return corrected("mean", mode, precision, mode, precision, failed=found.failed, settled=False)
     shift, error = -0.5 * precision.solve(found.total), 0.0

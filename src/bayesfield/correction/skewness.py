@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from bayesfield.correction.second_order import Slopes, slopes_of
+from bayesfield.correction.second_order import Slopes
 from bayesfield.learning.objective import Objective, Point
 from bayesfield.learning.precision.base import Precision
 from bayesfield.types import BoolArray, FloatArray
@@ -39,7 +39,7 @@ def marginal_skewness(
     if derivatives is not None:
         result: FloatArray = -np.einsum("fd,fd->d", along, derivatives)
         return result
-    return -_third(slopes_of(objective), mean, along)
+    return -_third(objective.slopes, mean, along)
 
 
 def longer(engine: Any, size: int) -> Any:
@@ -64,7 +64,7 @@ def _sampled_skewness(
     total = np.zeros(along.shape[1])
     for part in np.array_split(features, max(1, len(features) // 4096)):
         total += ((part @ along) ** 3).sum(axis=0)
-    free = phase.weight * total / max(len(features), 1)
+    free: FloatArray = phase.weight * total / max(len(features), 1)
     if len(objective.phases) > 1:
         free -= _third(observed_slopes(objective), mean, along)
     return -free

@@ -14,7 +14,7 @@ from bayesfield import parallel
 from bayesfield.analysis.cross_validation import cross_validated_variance
 from bayesfield.estimators.priors import prior_from
 from bayesfield.estimators.shapes import Data, FitOptions, Shape, shape_of
-from bayesfield.fitting.request import Correction
+from bayesfield.fitting.plan import Correction
 from bayesfield.inference.contract import Engine
 from bayesfield.model.adaptive_prior import ARD
 from bayesfield.model.conditional import Sequences, is_open

@@ -15,7 +15,7 @@ from bayesfield.analysis.cross_validation import cross_validated_variance
 from bayesfield.estimators.columns import Columns, binarized, columns_of, require_own_names, warn_of_columns
 from bayesfield.estimators.priors import prior_from
 from bayesfield.fitting.fields import fit
-from bayesfield.fitting.request import Correction
+from bayesfield.fitting.plan import Correction
 from bayesfield.graph.compiled import compiled
 from bayesfield.inference.auto import Auto
 from bayesfield.inference.by_name import as_engine

@@ -7,7 +7,7 @@ import numpy as np
 
 from bayesfield.estimators.columns import Columns, listed
 from bayesfield.estimators.fields import FieldEstimator
-from bayesfield.fitting.request import Correction
+from bayesfield.fitting.plan import Correction
 from bayesfield.inference.contract import Engine
 from bayesfield.model.builders import grid, grid_edges, potts
 from bayesfield.model.field import RandomField

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfield.estimators.columns import Columns, cut_states
 from bayesfield.estimators.fields import FieldEstimator
-from bayesfield.fitting.request import Correction
+from bayesfield.fitting.plan import Correction
 from bayesfield.inference.contract import Engine
 from bayesfield.model.field import RandomField
 from bayesfield.model.hidden import boltzmann, restricted_boltzmann

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from bayesfield.fitting.graphs import fit_graphs
-from bayesfield.fitting.request import Correction
+from bayesfield.fitting.plan import Correction
 from bayesfield.fitting.sequences import fit_sequences
 from bayesfield.formats.crfsuite import inputs_of, vocabulary
 from bayesfield.inference.contract import Engine

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from bayesfield.correction.record import CorrectionRecord
+from bayesfield.correction.second_order import CorrectionRecord
 from bayesfield.fitting.found import with_precision
-from bayesfield.fitting.plan import make_plan
-from bayesfield.fitting.request import Form, request
+from bayesfield.fitting.plan import Form, make_plan, request
 from bayesfield.graph.compiled import as_parameters, compiled
 from bayesfield.inference.contract import Engine
 from bayesfield.learning.phases.cases import case_objective

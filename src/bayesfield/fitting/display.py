@@ -7,21 +7,18 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from bayesfield.fitting.request import Request
-from bayesfield.learning.search.progress import Iteration, Progress, Watch
+from bayesfield.fitting.plan import Request
+from bayesfield.learning.search.optimum import Iteration, Progress, Watch
 from bayesfield.posterior.record import Plan
 
 LONG = 10.0  # seconds of counted work from which a fit shows itself unasked, where somebody looks
 
 
 @contextmanager
-def progress(plan: Plan, request: Request) -> Iterator[Progress]:
-    """Steps go to the user's ``watch``, and to the screen: always with verbose=True, never with False, else where the
-    plan is long and there is a terminal or a notebook."""
-    shown = request.verbose
-    if shown is None:
-        shown = plan.total > LONG and (_notebook() or (sys.stderr is not None and sys.stderr.isatty()))
-    if not shown:
+def shown(plan: Plan, request: Request) -> Iterator[Progress]:
+    """Steps go to the user's ``watch``, and to the screen: always with verbose=True, else where there is a terminal or a
+    notebook."""
+    if not request.verbose and not _notebook() and (sys.stderr is None or not sys.stderr.isatty()):
         yield Progress(request.watch, request.time_limit)
         return
     with _screen(plan) as watch:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from bayesfield.fitting.pipeline import fit_objective
-from bayesfield.fitting.request import BUDGET, Correction, Form, Request, request
+from bayesfield.fitting.plan import BUDGET, Correction, Form, Request, request
 from bayesfield.inference.contract import Engine
 from bayesfield.learning.objective import Objective
 from bayesfield.learning.phases.graphs import graph_objective
@@ -14,7 +14,7 @@ from bayesfield.learning.phases.remote import remote_graphs
 from bayesfield.learning.phases.sequences import checked_weights
 from bayesfield.learning.prior import gaussian
 from bayesfield.learning.search.learner import Learner
-from bayesfield.learning.search.progress import Watch
+from bayesfield.learning.search.optimum import Watch
 from bayesfield.model.conditional import CRF
 from bayesfield.model.graphs import Graphs, as_graphs
 from bayesfield.model.prior import Prior

@@ -7,23 +7,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bayesfield.correction.correct import FAR, correct
-from bayesfield.correction.record import Corrected
-from bayesfield.fitting.display import progress
+from bayesfield.correction.second_order import Corrected
+from bayesfield.fitting.display import LONG, shown
 from bayesfield.fitting.found import Found, dense_precision, with_precision
-from bayesfield.fitting.plan import SAMPLED, Planned, make_plan
+from bayesfield.fitting.plan import SAMPLED, Planned, Request, make_plan
 from bayesfield.fitting.prior_learning import adapted
-from bayesfield.fitting.request import Request
 from bayesfield.inference.contract import Engine
 from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.learning.objective import Objective
 from bayesfield.learning.prior import GaussianPrior
 from bayesfield.learning.search.learner import Learner
 from bayesfield.learning.search.learner import Request as SearchRequest
-from bayesfield.learning.search.minimise import lbfgs, newton
-from bayesfield.learning.search.optimum import Optimum
-from bayesfield.learning.search.progress import Progress
-from bayesfield.learning.search.sampled_newton import enough_chains, sampled_newton
-from bayesfield.learning.search.starts import best_of, checked_start, sampled_start, starting_points
+from bayesfield.learning.search.optimum import Optimum, Progress
+from bayesfield.learning.search.sampled_newton import enough_chains, sampled_newton, sampled_start
+from bayesfield.learning.search.starts import checked_start, search, starting_points
 from bayesfield.model.prior import Parametrised, Prior
 from bayesfield.posterior.check import Check, check_fit
 from bayesfield.posterior.posterior import Posterior
@@ -32,32 +29,57 @@ from bayesfield.posterior.record import SAMPLED_NEWTON, FitRecord
 from bayesfield.response.linear import NotSparse
 from bayesfield.types import FitWarning, FloatArray, IndefiniteCurvature
 
-ROUGH = 1e-3  # tolerance of a search from several starts
-
 
 def fit_objective(model: Parametrised, objective: Objective, request: Request, depth: int = 3) -> Posterior:
     """The posterior of a model's parameters. depth: of the user's call, for warnings."""
     begun = time.perf_counter()
+    planned = make_plan(objective, request)
+    if request.verbose or (request.verbose is None and planned.plan.total > LONG):
+        with shown(planned.plan, request) as steps:
+            return _fitted(model, objective, request, planned, steps, begun, depth + 1)
+    return _fitted(model, objective, request, planned, Progress(request.watch, request.time_limit), begun, depth + 1)
+
+
+def _fitted(
+    model: Parametrised,
+    objective: Objective,
+    request: Request,
+    planned: Planned,
+    progress: Progress,
+    begun: float,
+    depth: int,
+) -> Posterior:
     generator = np.random.default_rng(request.rng)
     seed = int(generator.integers(2**31)) if objective.hidden else 0
-    planned = make_plan(objective, request)
-    with progress(planned.plan, request) as steps:
-        fit = _Fit(model, objective, request, planned, seed, steps)
-        found, reasons, check = fit.mode(generator)
+    fit = _Fit(model, objective, request, planned, seed, progress)
+    found, reasons, check = fit.mode(generator)
+    learned = None
+    if request.prior.learned(model) or found.objective.prior.tails is not None:
         found, learned = fit.adapted(found, generator)
-        corrected = fit.corrected(found, generator)
+    if found.method == SAMPLED_NEWTON != planned.plan.method and not found.own:  # sampling took over
+        planned = make_plan(objective, request, found.objective.free.engine)
+    corrected = correct(
+        found.objective,
+        found.curvature_objective,
+        found.optimum,
+        found.precision,
+        planned.plan.corrections,
+        planned.reason,
+        generator,
+        progress,
+    )
     record = _record(found, corrected, objective.data.n_cases, time.perf_counter() - begun)
-    record = replace(record, choice=reasons, check=check, prior=learned, plan=planned.plan)
+    record = replace(record, choice=reasons, check=check, prior=learned, plan=fit.planned.plan)
     posterior = Posterior(
         model,
         corrected.mean,
         corrected.precision,
         record,
-        found.optimum.parameters,
+        found.optimum.point.parameters,
         found.objective,
         corrected.skewness,
         None if found.own or request.method == "ep" else found.precision,
-        _resolved(request.prior, found.objective.prior),
+        request.prior if learned is None else _resolved(request.prior, found.objective.prior),
     )
     _warn(record, depth)
     return posterior
@@ -135,28 +157,20 @@ class _Fit:
                 precision = dense_precision(self.model, matrix, optimum.status, status)
                 return Found(objective, curvature, optimum, precision, status, plan.method)
             return with_precision(self.model, objective, curvature, optimum, plan.form, plan.method)
+        asked = self.request
+        points = starting_points(
+            objective, given, asked.starts or (plan.starts if plan.starts > 1 else None), self.seed
+        )
         try:
-            optimum = self._minimised(objective, plan.method, plan.form, plan.starts, given)
+            optimum = search(
+                objective, points, plan.method, plan.form, asked.tolerance, asked.max_iterations, self.progress
+            )
             return with_precision(self.model, objective, curvature, optimum, plan.form, plan.method)
         except NotSparse:
             if self.request.form != "auto":
                 raise
             other = replace(plan, form="matrix-free", method="lbfgs" if plan.method == "lbfgs" else "newton")
             return self._searched(planned._replace(plan=other), start)
-
-    def _minimised(
-        self, objective: Objective, method: str, form: str, starts: int, given: FloatArray | None
-    ) -> Optimum:
-        """From one point, or roughly from several and then from the best."""
-        asked, most = self.request, self.request.max_iterations
-        points = starting_points(objective, given, asked.starts or (starts if starts > 1 else None), self.seed)
-
-        def finish(point: FloatArray) -> Optimum:
-            if method == "newton":
-                return newton(objective, point, asked.tolerance, most, self.progress, form)
-            return lbfgs(objective, point, asked.tolerance, most, self.progress)
-
-        return best_of(points, lambda point: lbfgs(objective, point, ROUGH, most, self.progress), finish)
 
     # --- other learners ---------------------------------------------------------------------------------------------
 
@@ -218,13 +232,11 @@ class _Fit:
                 raise
             return with_precision(self.model, objective, curvature, optimum, "matrix-free", method, learner)
 
-    # --- the prior, and the correction ------------------------------------------------------------------------------
+    # --- the prior --------------------------------------------------------------------------------------------------
 
-    def adapted(self, found: Found, rng: np.random.Generator) -> tuple[Found, PriorRecord | None]:
+    def adapted(self, found: Found, rng: np.random.Generator) -> tuple[Found, PriorRecord]:
         """The same under the prior that the data choose, by the engine that was found good."""
         prior = self.request.prior
-        if not prior.learned(self.model) and found.objective.prior.tails is None:
-            return found, None
         learner = self.request.learner
         engine = self.request.engine if learner is not None else found.objective.free.engine
         method = self.request.method if learner is None else learner.for_evidence()
@@ -248,14 +260,6 @@ class _Fit:
         plan = replace(planned.plan, form=self.planned.plan.form if engine.traits.has_log_z else "dense", starts=1)
         again = replace(self, objective=objective, request=request, planned=planned._replace(plan=plan))
         return again.mode(rng)[0]
-
-    def corrected(self, found: Found, rng: np.random.Generator) -> Corrected:
-        planned = self.planned
-        if not found.objective.has_log_z and planned.objective.has_log_z and not found.own:
-            planned = make_plan(self.objective, self.request, found.objective.free.engine)  # sampling took over
-        curvature = found.curvature_objective
-        kinds, reason = planned.plan.corrections, planned.reason
-        return correct(found.objective, curvature, found.optimum, found.precision, kinds, reason, rng, self.progress)
 
 
 def _record(found: Found, corrected: Corrected, n_cases: int, seconds: float) -> FitRecord:

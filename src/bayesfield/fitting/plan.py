@@ -1,29 +1,39 @@
-"""What a fit does, decided before it runs, and from counts alone: engine, search, form, correction, draws, price.
+"""What a fit is asked for, and what it does: decided before it runs, and from counts alone.
 
-All that "auto" stands for is decided here, and what truly cannot be done is refused here. The same data and version
-give the same plan on every machine, fast or slow, idle or busy: work is counted in table entries, parameters and draws,
-and only said in seconds, of one core of the machine that the constants were measured on.
+All that "auto" stands for is decided here (engine, search, form, correction, draws), and what truly cannot be done is
+refused here. The same data and version give the same plan on every machine, fast or slow, idle or busy: work is counted
+in table entries, parameters and draws, and only said in seconds, of one core of the machine that the constants were
+measured on.
 """
 
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from bayesfield.correction.correct import KINDS
 from bayesfield.correction.second_order import MAX_DIRECTIONS
 from bayesfield.correction.skewness import MOST, longer
 from bayesfield.correction.variational import draws_and_curvatures
-from bayesfield.fitting.request import Request
+from bayesfield.inference.by_name import as_engine
 from bayesfield.inference.contract import Engine, Price
 from bayesfield.inference.sampling.sampled import Sampled
-from bayesfield.learning.objective import Objective
+from bayesfield.learning.objective import Counts, Objective
 from bayesfield.learning.precision.matrix_free import KRYLOV, KRYLOV_ROOM
+from bayesfield.learning.search.by_name import MINIMISERS, as_method
+from bayesfield.learning.search.learner import Learner
+from bayesfield.learning.search.optimum import Watch
 from bayesfield.learning.search.sampled_newton import enough_chains
 from bayesfield.learning.search.starts import SEVERAL, unseen_parameters
+from bayesfield.model.prior import Prior, as_prior
 from bayesfield.posterior.record import SAMPLED_NEWTON, Plan
 from bayesfield.response.base import require_dense
 from bayesfield.types import InvalidInput
 
+Correction = Literal["none", "mean", "variational", "auto"]
+Form = Literal["auto", "dense", "sparse", "matrix-free", "block"]
+FORMS = ("auto", "dense", "sparse", "matrix-free", "block")
+BUDGET = 30.0  # seconds of counted work that a correction may take
 DENSE = 5000  # parameters up to which the precision is dense …
 SMALL = 1500  # … where the sparse form would do as well: it is 8 times faster at 1,160 parameters, 60 times at 4,720
 SAMPLED = 3000  # parameters up to which the sampled engine, whose covariance is dense, stands in for another
@@ -42,6 +52,80 @@ _DENSE_COPIES = 5  # matrices of the size of the precision that are held at once
 _LOADED = 45e6  # bytes of compiled code and libraries' own
 
 
+@dataclass(frozen=True, eq=False)
+class Request:
+    """The arguments of ``bf.fit`` of these names; engine and method as objects."""
+
+    prior: Prior
+    engine: Engine
+    response: Engine | None
+    method: str | Learner
+    correction: str
+    form: str
+    start: Any
+    starts: int | None
+    tolerance: float
+    max_iterations: int
+    rng: np.random.Generator | int | None
+    budget: float
+    time_limit: float | None
+    verbose: bool | None
+    watch: Watch | None
+
+    @property
+    def learner(self) -> Learner | None:
+        return None if isinstance(self.method, str) else self.method
+
+
+def request(
+    prior: Any = None,
+    engine: Any = "auto",
+    response: Any = None,
+    method: Any = "auto",
+    correction: str = "auto",
+    form: str = "auto",
+    start: Any = None,
+    starts: int | None = None,
+    tolerance: float = 1e-6,
+    max_iterations: int = 200,
+    rng: np.random.Generator | int | None = 0,
+    budget: float = BUDGET,
+    time_limit: float | None = None,
+    verbose: bool | None = None,
+    watch: Watch | None = None,
+) -> Request:
+    """The request, if it makes sense by itself; what does not go with the data is refused by ``make_plan``."""
+    if not tolerance > 0 or max_iterations < 1:
+        raise InvalidInput("tolerance and max_iterations must be above zero")
+    if correction not in KINDS:
+        raise InvalidInput(f'correction is "auto", "none", "mean" or "variational"; got {correction!r}')
+    if form not in FORMS:
+        raise InvalidInput(f'form is "auto", "dense", "sparse", "matrix-free" or "block"; got {form!r}')
+    if starts is not None and (not isinstance(starts, int | np.integer) or starts < 1):
+        raise InvalidInput(f"starts is a whole number ≥ 1; got {starts!r}")
+    if not budget > 0:
+        raise InvalidInput(f"budget, in seconds of counted work, is above zero; got {budget!r}")
+    if time_limit is not None and not time_limit > 0:
+        raise InvalidInput(f"time_limit, in seconds, is above zero; got {time_limit!r}")
+    return Request(
+        as_prior(prior),
+        as_engine(engine),
+        None if response is None else as_engine(response),
+        method if isinstance(method, str) and method in MINIMISERS else as_method(method),
+        correction,
+        form,
+        start,
+        starts,
+        tolerance,
+        max_iterations,
+        rng,
+        budget,
+        time_limit,
+        verbose,
+        watch,
+    )
+
+
 class Planned(NamedTuple):
     """A plan, and the objectives with its engines. chosen: whether the engine was chosen here, not by the user.
     reason: of the correction."""
@@ -56,19 +140,26 @@ class Planned(NamedTuple):
 def make_plan(objective: Objective, request: Request, engine: Engine | None = None) -> Planned:
     """engine: instead of the request's, where the first one's check has failed."""
     refuse(objective, request)
-    chosen = engine is None and request.engine.traits.chooses
-    picked, reasons = _engine(objective, request, engine)
-    by_engine = objective.with_engine(picked)
+    asked = request.engine if engine is None else engine
+    chosen, reasons = asked.traits.chooses, ()
+    if chosen:
+        asked, reasons = _picked(objective, asked)
+    elif not asked.traits.has_log_z:
+        asked = enough_chains(asked, objective.phases[0].cases)  # type: ignore[arg-type]
+    by_engine = objective.with_engine(asked)
+    counts = by_engine.counts()
     curvature = by_engine if request.response is None else by_engine.with_engine(request.response)
-    form = _form(request.form, by_engine)
-    method = _method(by_engine, request, form)
-    kinds, why = _corrections(by_engine, curvature, request, form, explicit=not chosen and engine is None)
-    checked, unchecked = _checked(by_engine, request, chosen)
-    starts = _starts(by_engine, request)
-    seconds = _seconds(by_engine, curvature, method, form, kinds[0], starts, checked)
+    form = _form(request.form, counts)
+    method = _method(counts, request, form)
+    explicit = not chosen and engine is None
+    kinds, why = _corrections(by_engine, counts, request, form, explicit)
+    checked, unchecked = _checked(counts, request, chosen)
+    starts = _starts(by_engine, counts, request)
+    price = counts.price if curvature is by_engine else curvature.counts().price
+    seconds = _seconds(by_engine, counts, price, (method, form, kinds[0]), starts, checked)
     plan = Plan(
-        engine=repr(picked),
-        response=repr(picked if request.response is None else request.response),
+        engine=repr(asked),
+        response=repr(asked if request.response is None else request.response),
         method=method,
         form=form,
         corrections=kinds,
@@ -76,7 +167,8 @@ def make_plan(objective: Objective, request: Request, engine: Engine | None = No
         checked=checked,
         reasons=(*reasons, *unchecked),
         seconds=seconds,
-        bytes=_bytes(by_engine, curvature, form, kinds[0], checked),
+        total=sum([taken for _, taken in seconds]),
+        bytes=_bytes(by_engine, counts, curvature, (form, kinds[0]), checked),
     )
     return Planned(plan, by_engine, curvature, chosen, why)
 
@@ -97,7 +189,7 @@ def refuse(objective: Objective, request: Request) -> None:
             )
         if request.correction in ("mean", "variational"):
             raise InvalidInput('expectation propagation has a mean and widths of its own: take correction="auto"')
-    if not engine.traits.has_log_z and (not objective.free.samples or _free_phases(objective) > 1):
+    if not engine.traits.has_log_z and (not objective.free.samples or objective.counts().free_phases > 1):
         raise InvalidInput(
             "sampling takes one graph in this process: sequences have exact inference, and weights of graphs, or data "
             "on a client's workers, need an engine with log Z"
@@ -131,72 +223,50 @@ def _refuse_learner(learner: Any, objective: Objective, request: Request) -> Non
 # --- decisions ------------------------------------------------------------------------------------------------------
 
 
-def _engine(objective: Objective, request: Request, engine: Engine | None) -> tuple[Engine, tuple[str, ...]]:
-    """The engine of the search, and why."""
-    asked = request.engine if engine is None else engine
-    reasons: tuple[str, ...] = ()
-    if asked.traits.chooses:
-        asked, reason = _picked(objective, asked)
-        reasons = (reason,)
-    if not asked.traits.has_log_z:
-        assert isinstance(asked, Sampled)
-        asked = enough_chains(asked, objective.weight)
-    return asked, reasons
-
-
-def _picked(objective: Objective, auto: Any) -> tuple[Engine, str]:
+def _picked(objective: Objective, auto: Any) -> tuple[Engine, tuple[str, ...]]:
     """By its cost: exact where a search by it is affordable. All free phases must agree."""
-    found = [phase.choose(auto) for phase in objective.phases if not phase.contrasts] or [objective.free.choose(auto)]
-    engine, reason = next((one for one in found if not one[0].traits.exact), found[0])
-    if engine.traits.exact and objective.free.samples and objective.size <= SAMPLED:
-        price = objective.with_engine(engine).price()
+    engine, reason = objective.phases[0].choose(auto)
+    for phase in objective.phases[1:]:
+        if engine.traits.exact and not phase.contrasts:
+            engine, reason = phase.choose(auto)
+    if engine.traits.exact and objective.phases[0].samples and objective.prior.size <= SAMPLED:
+        price = objective.with_engine(engine).counts().price
         long = _NEWTON * (price.inference + price.covariance)
         if long > EXACT_FIT:
             engine, reason = objective.free.choose(replace(auto, max_entries=0))
             reason = f"{reason.partition(':')[0]}: an exact fit would take about {long:.0f} s of counted work"
-    return engine, reason
+    return engine, (reason,)
 
 
-def _form(asked: str, objective: Objective) -> str:
+def _form(asked: str, counts: Counts) -> str:
     """The form of the precision, with what the phases can do."""
-    phases, size = objective.phases, objective.size
-    linear = len(phases) == 1 and phases[0].traits.linear_response and objective.prior.independent
-    if not objective.has_log_z:
-        require_dense(size, "a posterior", 'Tie parameters, fit a smaller field, or take form="matrix-free".')
-        return "dense"
-    if asked == "auto":
-        if size <= (SMALL if linear else DENSE):
+    if not counts.has_log_z:
+        asked = "dense"
+    elif asked == "auto":
+        if counts.size <= (SMALL if counts.linear else DENSE):
             asked = "dense"
-        elif linear:
-            asked = "sparse"
         else:
-            asked = "block" if _has_blocks(objective) else "matrix-free"
+            asked = "sparse" if counts.linear else "block" if counts.blocks else "matrix-free"
     if asked == "dense":
-        require_dense(size, "a posterior", 'Tie parameters, fit a smaller field, or take form="matrix-free".')
+        require_dense(counts.size, "a posterior", 'Tie parameters, fit a smaller field, or take form="matrix-free".')
     return asked
 
 
-def _has_blocks(objective: Objective) -> bool:
-    """Whether the phases tell blocks: those of sequences, all of their labels known, under an independent prior."""
-    sequences = not any(phase.samples or phase.contrasts for phase in objective.phases)
-    return sequences and objective.prior.independent and objective.free.traits.exact
-
-
-def _method(objective: Objective, request: Request, form: str) -> str:
+def _method(counts: Counts, request: Request, form: str) -> str:
     """Newton, unless one covariance is too expensive."""
-    if request.learner is not None:
-        return request.learner.name
-    if not objective.has_log_z:
+    if not isinstance(request.method, str):
+        return request.method.name
+    if not counts.has_log_z:
         return SAMPLED_NEWTON
     if request.method in ("newton", "lbfgs"):
-        return str(request.method)
+        return request.method
     if form == "sparse":
         return "newton"
-    return "newton" if form == "dense" and objective.price().covariance <= EXPENSIVE else "lbfgs"
+    return "newton" if form == "dense" and counts.price.covariance <= EXPENSIVE else "lbfgs"
 
 
 def _corrections(
-    objective: Objective, curvature: Objective, request: Request, form: str, explicit: bool
+    objective: Objective, counts: Counts, request: Request, form: str, explicit: bool
 ) -> tuple[tuple[str, ...], str]:
     """The kinds to try in order, and why the first. explicit: the engine was the user's choice."""
     if request.method == "ep":
@@ -207,20 +277,20 @@ def _corrections(
         return ("none",), reason if request.correction == "auto" else ""
     if request.correction != "auto":
         return (request.correction,), ""
-    if not objective.weight:
+    if not counts.weight:
         return ("none",), "there are no data"
-    if curvature is not objective or (explicit and objective.free.traits.as_published):
+    if request.response is not None or (explicit and counts.as_published):
         return ("none",), "as in the paper"
     if form == "block":
         return ("none",), "widths by blocks are too rough to correct by"
-    kind, reason = _affordable(objective, form, request.budget)
+    kind, reason = _affordable(objective, counts, form, request.budget)
     return {"variational": ("variational", "mean", "none"), "mean": ("mean", "none")}.get(kind, ("none",)), reason
 
 
-def _affordable(objective: Objective, form: str, budget: float) -> tuple[str, str]:
+def _affordable(objective: Objective, counts: Counts, form: str, budget: float) -> tuple[str, str]:
     """The best correction within the budget of counted work."""
-    size, price = objective.size, objective.price()
-    if not objective.has_log_z:
+    size, price = counts.size, counts.price
+    if not counts.has_log_z:
         holes = sum(phase.price(size).inference for phase in objective.phases[1:])
         refined = holes * _STEPS * _DRAWS
         if refined > budget:
@@ -241,37 +311,34 @@ def _variational_seconds(size: int, price: Price, form: str) -> float:
     return _STEPS * (draws * price.inference + curvatures * curvature)
 
 
-def _checked(objective: Objective, request: Request, chosen: bool) -> tuple[bool, tuple[str, ...]]:
+def _checked(counts: Counts, request: Request, chosen: bool) -> tuple[bool, tuple[str, ...]]:
     """Whether sampling checks the mode; and why not, where that is worth a word."""
-    if not chosen or request.learner is not None or objective.exact or not objective.weight:
+    if not chosen or not isinstance(request.method, str) or counts.exact or not counts.weight:
         return False, ()
-    if not objective.free.samples or _free_phases(objective) > 1:
+    if not counts.samples or counts.free_phases > 1:
         return False, ("not checked: sampling takes one graph in this process, each case counting alike",)
-    if objective.size > SAMPLED:
+    if counts.size > SAMPLED:
         return False, (f"not checked: more than {SAMPLED:,} parameters, the most for sampling",)
     return True, ()
 
 
-def _free_phases(objective: Objective) -> int:
-    return sum(phase.weight > 0 and not phase.contrasts for phase in objective.phases)
-
-
-def _starts(objective: Objective, request: Request) -> int:
+def _starts(objective: Objective, counts: Counts, request: Request) -> int:
     if request.starts is not None:
         return request.starts
-    hidden = objective.hidden and request.start is None and len(unseen_parameters(objective)) > 0
-    return SEVERAL if hidden and objective.has_log_z else 1
+    if not counts.hidden or not counts.has_log_z or request.start is not None:
+        return 1
+    return SEVERAL if len(unseen_parameters(objective)) else 1
 
 
 # --- the price ------------------------------------------------------------------------------------------------------
 
 
 def _seconds(
-    objective: Objective, curvature: Objective, method: str, form: str, kind: str, starts: int, checked: bool
+    objective: Objective, counts: Counts, curvature: Price, how: tuple[str, str, str], starts: int, checked: bool
 ) -> tuple[tuple[str, float], ...]:
-    """Counted work of each part, in seconds on our machine."""
-    size, price = objective.size, objective.price()
-    own = curvature.price() if curvature is not objective else price
+    """Counted work of each part, in seconds on our machine. curvature: of the engine that gives it. how: the method,
+    the form and the correction."""
+    (method, form, kind), size, price = how, counts.size, counts.price
     skewness = 2 * size * price.inference if size <= MOST and kind != "none" else 0.0
     if method == SAMPLED_NEWTON:
         search = _SAMPLED_STEPS * (price.inference + price.covariance)
@@ -279,29 +346,31 @@ def _seconds(
     else:
         rough = _ROUGH * starts * price.inference if starts > 1 else 0.0
         steps = _NEWTON * (price.inference + price.covariance) if method == "newton" else _LBFGS * price.inference
-        search = rough + steps + own.covariance
-        refined = _variational_seconds(size, price, form)
-        correction = {"variational": refined, "mean": 2 * min(size, MAX_DIRECTIONS) * price.inference}.get(kind, 0.0)
+        search = rough + steps + curvature.covariance
+        correction = _variational_seconds(size, price, form)
+        if kind == "mean":
+            correction = 2 * min(size, MAX_DIRECTIONS) * price.inference
     parts = [("the search", search), ("the correction", correction + skewness if kind != "none" else 0.0)]
     if checked:
-        judge = objective.free.with_engine(enough_chains(Sampled(), objective.weight)).price(size)
+        judge = objective.free.with_engine(enough_chains(Sampled(), counts.weight)).price(size)
         parts.append(("the check", judge.inference + judge.covariance))
-    return tuple((name, float(taken)) for name, taken in parts)
+    return tuple(parts)
 
 
-def _bytes(objective: Objective, curvature: Objective, form: str, kind: str, checked: bool) -> float:
-    """What a fit holds at once, beside what the process has already."""
-    size = objective.size
-    engines = {id(o): sum(phase.bytes() for phase in o.phases) for o in (objective, curvature)}
-    needed = _LOADED + max(engines.values()) + 8.0 * (_DENSE_COPIES * size * size if form == "dense" else 12 * size)
+def _bytes(objective: Objective, counts: Counts, curvature: Objective, how: tuple[str, str], checked: bool) -> float:
+    """What a fit holds at once, beside what the process has already. how: the form and the correction."""
+    (form, kind), size, held = how, counts.size, counts.bytes
+    if curvature is not objective:
+        held = max(held, curvature.counts().bytes)
+    needed = _LOADED + held + 8.0 * (_DENSE_COPIES * size * size if form == "dense" else 12 * size)
     more = 0.0
     if kind == "mean" and form != "dense":
-        held = 8.0 * MAX_DIRECTIONS * size
-        more = 3.0 * held + (min(KRYLOV_ROOM, KRYLOV * held) if form == "matrix-free" else 0.0)
-    if kind != "none" and not objective.has_log_z:
+        along = 8.0 * MAX_DIRECTIONS * size
+        more = 3.0 * along + (min(KRYLOV_ROOM, KRYLOV * along) if form == "matrix-free" else 0.0)
+    if kind != "none" and not counts.has_log_z:
         chains = longer(objective.free.engine, max(size, 1))
         more = max(more, 16.0 * chains.chains * chains.snapshots * size)
     if checked:
-        chains = enough_chains(Sampled(), objective.weight)
+        chains = enough_chains(Sampled(), counts.weight)
         more = max(more, 16.0 * chains.chains * chains.snapshots * size)
-    return float(needed + more + getattr(objective.data, "codes", np.empty(0)).nbytes)
+    return float(needed + more)

@@ -7,8 +7,7 @@ from typing import Any
 from bayesfield import memory
 from bayesfield.fitting.fields import read_field
 from bayesfield.fitting.graphs import read_graphs
-from bayesfield.fitting.plan import Planned, make_plan
-from bayesfield.fitting.request import BUDGET, Correction, Form, Request, request
+from bayesfield.fitting.plan import BUDGET, Correction, Form, Planned, Request, make_plan, request
 from bayesfield.fitting.sequences import read_sequences
 from bayesfield.inference.contract import Engine
 from bayesfield.inference.queries import inference_cost

@@ -14,7 +14,7 @@ from scipy import sparse
 from bayesfield import parallel
 from bayesfield.graph.structure import Graph, graph_arrays, offsets, unique_rows
 from bayesfield.kernels import tables as kernel
-from bayesfield.model.field import RandomField, block_shape
+from bayesfield.model.field import RandomField
 from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput
 
 Sparse = Any  # scipy's sparse arrays
@@ -166,7 +166,7 @@ def _design(arrays: GraphArrays, random_field: RandomField, block_tables: list[I
     for block, tables in zip(random_field.blocks, block_tables, strict=True):
         if block.scopes.shape[1] == 0:
             continue
-        start, width = _table_start(arrays, tables), int(np.prod(block_shape(block)))
+        start, width = _table_start(arrays, tables), int(np.prod(block.features.shape[1:]))
         if block.log_table is not None:
             np.add.at(offset, start[:, None] + np.arange(width), block.log_table.ravel())
         flat = block.features.reshape(len(block.features), width)

@@ -12,20 +12,20 @@ from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.types import InvalidInput
 
 _ENGINES: dict[str, Any] = {
-    "auto": Auto,
-    "exact": Exact,
-    "bethe": Bethe,
-    "kikuchi": Kikuchi,
-    "sampled": Sampled,
-    "enumeration": Enumeration,
+    "auto": Auto(),
+    "exact": Exact(),
+    "bethe": Bethe(),
+    "kikuchi": Kikuchi(),
+    "sampled": Sampled(),
+    "enumeration": Enumeration(),
 }
 
 
 def as_engine(engine: Any) -> Engine:
     """An engine from itself or from its name. Refuses everything else."""
     if isinstance(engine, str) and engine.lower() in _ENGINES:
-        made: Engine = _ENGINES[engine.lower()]()
-        return made
+        named: Engine = _ENGINES[engine.lower()]
+        return named
     if isinstance(engine, Engine) and not isinstance(engine, type):
         return engine
     names = ", ".join(f'"{name}"' for name in _ENGINES)

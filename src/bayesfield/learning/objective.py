@@ -18,9 +18,8 @@ import numpy as np
 from bayesfield.inference.contract import Engine, Price
 from bayesfield.learning.phases.base import Answer, Phase
 from bayesfield.learning.prior import GaussianPrior
-from bayesfield.response.base import Response
-from bayesfield.response.weighted import WeightedResponse
-from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, Outcome, Status
+from bayesfield.response.base import Response, WeightedResponse
+from bayesfield.types import BoolArray, FloatArray, IndefiniteCurvature, IntArray, Outcome, Status
 
 
 class Point(NamedTuple):
@@ -52,6 +51,24 @@ class Pointwise(NamedTuple):
 
     values: FloatArray
     which: IntArray
+
+
+class Counts(NamedTuple):
+    """What a plan is made from: parameters, cases, the price of an evaluation and of a curvature, bytes; and what the
+    phases can do. linear: P has a sparse form. samples: Gibbs chains can stand in. blocks: P is known by blocks."""
+
+    size: int
+    weight: float
+    price: Price
+    bytes: float
+    exact: bool
+    has_log_z: bool
+    linear: bool
+    as_published: bool
+    hidden: bool
+    samples: bool
+    free_phases: int
+    blocks: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,34 +112,64 @@ class Objective:
 
     def with_engine(self, engine: Engine) -> "Objective":
         """The same by another engine; phases that have inference of their own keep it."""
-        return replace(self, phases=tuple(phase.with_engine(engine) for phase in self.phases))
+        return replace(self, phases=tuple([phase.with_engine(engine) for phase in self.phases]))
+
+    def counts(self) -> "Counts":
+        """All that a plan is made from."""
+        inference = covariance = held = 0.0
+        for phase in self.phases:
+            price = phase.price(self.prior.size)
+            inference, covariance, held = (
+                inference + price.inference,
+                covariance + price.covariance,
+                held + phase.bytes(),
+            )
+        first, traits = self.phases[0], [phase.traits for phase in self.phases]
+        contrasts = [phase.contrasts for phase in self.phases]
+        return Counts(
+            size=self.prior.size,
+            weight=first.cases,
+            price=Price(inference, covariance),
+            bytes=held,
+            exact=all([t.exact for t in traits]),
+            has_log_z=all([t.has_log_z for t in traits]),
+            linear=len(traits) == 1 and traits[0].linear_response and self.prior.independent,
+            as_published=traits[0].as_published,
+            hidden=any(contrasts),
+            samples=first.samples,
+            free_phases=contrasts.count(False),
+            blocks=self.prior.independent and not any(contrasts) and not first.samples and traits[0].exact,
+        )
 
     def price(self) -> Price:
         """Counted work of one evaluation, and of one curvature."""
-        prices = [phase.price(self.size) for phase in self.phases]
-        return Price(sum(p.inference for p in prices), sum(p.covariance for p in prices))
+        return self.counts().price
 
     # --- value and gradient -----------------------------------------------------------------------------------------
 
     def at(self, parameters: FloatArray, start: Sequence[Any] | None = None) -> Point:
         """start: ``state`` of a point nearby."""
         states = (None,) * len(self.phases) if start is None else start
-        return self.point(parameters, tuple(p.at(parameters, s) for p, s in zip(self.phases, states, strict=True)))
+        answers = [phase.at(parameters, state) for phase, state in zip(self.phases, states, strict=True)]
+        return self.point(parameters, tuple(answers))
 
     def point(self, parameters: FloatArray, answers: tuple[Answer, ...]) -> Point:
         """From the answers of the phases."""
         gradient = self.prior.pull(parameters) - self.statistic
         for phase, answer in zip(self.phases, answers, strict=True):
             gradient += phase.weight * answer.mean
-        status = worst_status(answers)
+        status = answers[0].status
+        for answer in answers:
+            status = status if not status.converged else answer.status if not answer.status.converged else status
         value = -self.prior.log_kernel(parameters) - self._log_likelihood(parameters, answers)
         return Point(parameters, value if status.converged else np.inf, gradient, status, answers)
 
     def at_many(self, points: FloatArray, states: Sequence[Any] | None = None) -> Points:
         """At each of the parameters (S, F), all at once where an engine can. states: of points nearby, each or None."""
-        values = -points @ self.statistic - self.constant
-        values -= np.array([self.prior.log_kernel(here) for here in points])
-        gradients = self.prior.pulls(points) - self.statistic
+        away = points - self.prior.location
+        pulls = self.prior.times(away.T).T
+        values = 0.5 * np.einsum("sf,sf->s", away, pulls) - points @ self.statistic - self.constant
+        gradients = pulls - self.statistic
         kept: list[Any] = [()] * len(points)
         for k, phase in enumerate(self.phases):
             before = None if states is None else [None if s is None else s[k] for s in states]
@@ -148,8 +195,10 @@ class Objective:
         """Σ_k w_k C_k at a point."""
         if point.status.outcome is Outcome.IMPOSSIBLE:
             raise IndefiniteCurvature(str(point.status))
-        pairs = zip(self.phases, point.answers, strict=True)
-        return WeightedResponse([(phase.weight, phase.response(answer)) for phase, answer in pairs])
+        parts = []
+        for phase, answer in zip(self.phases, point.answers, strict=True):
+            parts.append((phase.weight, phase.response(answer)))
+        return WeightedResponse(parts)
 
     def curvature(self, point: Point) -> FloatArray:
         """P, dense."""
@@ -163,10 +212,16 @@ class Objective:
             total += abs(phase.weight) * phase.variances(answer)
         return total
 
+    def slopes(self, points: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """∇L at each of the parameters (S, F), and at which of them inference converged, (S,)."""
+        found = self.at_many(points)
+        return found.gradients, np.isfinite(found.values)
+
     def second_derivatives(self, parameters: FloatArray, directions: FloatArray) -> FloatArray | None:
         """d²∇L/dt² along each column t of directions, (F, D), where the responses know them: Σ_k w_k d²E_k[f]/dt²."""
-        if not all(phase.traits.linear_response for phase in self.phases):
-            return None
+        for phase in self.phases:
+            if not phase.traits.linear_response:
+                return None
         point = self.at(parameters)
         if not np.isfinite(point.value):
             return None
@@ -190,8 +245,3 @@ class Objective:
         for phase in self.phases[1:]:
             total = total - phase.weight * phase.response(phase.at(parameters)).covariance()
         return total
-
-
-def worst_status(answers: Sequence[Answer]) -> Status:
-    """That of the first phase that did not converge, else of the first."""
-    return next((a.status for a in answers if not a.status.converged), answers[0].status)

@@ -51,7 +51,7 @@ class GaussianPrior:
 
     def times(self, vectors: FloatArray) -> FloatArray:
         """Λ⁻¹ · vectors, for (F,) or (F, D)."""
-        if not self.independent:
+        if self.precision.ndim == 2:
             product: FloatArray = self.precision @ vectors
             return product
         return self.precision * vectors if vectors.ndim == 1 else self.precision[:, None] * vectors
@@ -67,10 +67,6 @@ class GaussianPrior:
     def pull(self, parameters: FloatArray) -> FloatArray:
         """−∇ log p(λ) = Λ⁻¹ (λ − μ)."""
         return self.times(parameters - self.location)
-
-    def pulls(self, points: FloatArray) -> FloatArray:
-        """The same at each of the parameters (S, F)."""
-        return self.times((points - self.location).T).T
 
     def log_kernel(self, parameters: FloatArray) -> float:
         """log p(λ) up to a constant."""

@@ -108,7 +108,8 @@ class RandomField:
         self.hidden: tuple[int, ...] = tuple(i for i, v in enumerate(variables) if v.hidden)
         position = positions(self._names)
         parameters: dict[str, int] = {}
-        self._blocks = [_block_of(f, position, self._states, parameters) for f in factors]
+        self.blocks: list[FactorBlock] = [_block_of(f, position, self._states, parameters) for f in factors]
+        self.cardinalities = _sizes(self._states)
         self._parameter_names: Sequence[str] = list(parameters)
         self.n_parameters = len(parameters)
         wanted = groups or {}
@@ -130,7 +131,8 @@ class RandomField:
         self = cls.__new__(cls)
         self._names = names
         self._states = list(states)
-        self._blocks = list(blocks)
+        self.blocks = list(blocks)
+        self.cardinalities = _sizes(states)
         self._parameter_names = parameter_names
         self.n_parameters = len(parameter_names)
         self.groups = groups
@@ -161,10 +163,6 @@ class RandomField:
         return len(self._states)
 
     @property
-    def blocks(self) -> Sequence[FactorBlock]:
-        return self._blocks
-
-    @property
     def states(self) -> Sequence[States]:
         """The states of every variable."""
         return self._states
@@ -179,14 +177,10 @@ class RandomField:
         return list(self._parameter_names)
 
     @cached_property
-    def cardinalities(self) -> IntArray:
-        return np.fromiter(map(len, self._states), dtype=np.int64, count=self.n_variables)
-
-    @cached_property
     def edges(self) -> list[tuple[int, int]]:
         """Pairs of variables that share a factor: i < j, sorted."""
         pairs = [
-            block.scopes[:, [s, t]] for block in self._blocks for t in range(block.scopes.shape[1]) for s in range(t)
+            block.scopes[:, [s, t]] for block in self.blocks for t in range(block.scopes.shape[1]) for s in range(t)
         ]
         if not pairs:
             return []
@@ -195,7 +189,7 @@ class RandomField:
 
     @property
     def n_factors(self) -> int:
-        return sum(len(block.scopes) for block in self._blocks)
+        return sum(len(block.scopes) for block in self.blocks)
 
     @cached_property
     def factors(self) -> list[Factor]:
@@ -203,7 +197,7 @@ class RandomField:
         return list(self._each_factor())
 
     def _each_factor(self) -> Iterator[Factor]:
-        for block in self._blocks:
+        for block in self.blocks:
             tables = {k: _user_axes(block.features[k], block.axes) for k in range(len(block.features))}
             fixed = None if block.log_table is None else _user_axes(block.log_table, block.axes)
             for scope, parameters in zip(block.scopes, block.parameters, strict=True):
@@ -239,7 +233,7 @@ class RandomField:
         holes: whether cells may be missing (NaN, None, pd.NA) or hidden; they are −1. Columns of hidden variables may
         then be left out.
         """
-        return encode(X, self._states, self.names, self.hidden, holes)
+        return encode(X, self._states, self._names, self.hidden, holes)
 
     def decode(self, codes: IntArray) -> Any:
         """The inverse of ``encode``: (N, n) array of the states' own values."""
@@ -249,7 +243,7 @@ class RandomField:
         """f(x) for every case: (N, F)."""
         codes = self.encode(X)
         result = np.zeros((len(codes), self.n_parameters))
-        for block in self._blocks:
+        for block in self.blocks:
             index = block_entries(block, codes)
             for k, table in enumerate(block.features):
                 np.add.at(result.T, block.parameters[:, k], table.ravel()[index].T)
@@ -257,6 +251,11 @@ class RandomField:
 
     def __repr__(self) -> str:
         return f"RandomField({self.n_variables} variables, {self.n_factors} factors, {self.n_parameters} parameters)"
+
+
+def _sizes(states: Sequence[States]) -> IntArray:
+    """(n,) how many states every variable has."""
+    return np.fromiter(map(len, states), dtype=np.int64, count=len(states))
 
 
 def block_entries(block: FactorBlock, codes: IntArray) -> IntArray:

@@ -29,7 +29,8 @@ def encode(
     holes: bool = False,
 ) -> IntArray:
     """(N, n) values to positions in the states; −1 for a hole, where holes are allowed."""
-    values, labels = _columns(X, names, hidden if holes else ())
+    plain = isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] == len(states)
+    values, labels = (X, names) if plain else _columns(X, names, hidden if holes else ())
     missing = pd.isna(values) if values.dtype.kind not in _WHOLE else np.zeros((0, 0), dtype=bool)
     if missing.any() and not holes:
         row, column = np.argwhere(missing)[0]

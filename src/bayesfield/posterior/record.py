@@ -4,10 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayesfield.correction.record import CorrectionRecord
+from bayesfield.correction.second_order import CorrectionRecord
 from bayesfield.learning.search.by_name import LEARNERS
-from bayesfield.learning.search.optimum import Starts
-from bayesfield.learning.search.progress import Iteration
+from bayesfield.learning.search.optimum import Iteration, Starts
 from bayesfield.posterior.check import Check
 from bayesfield.posterior.prior_record import PriorRecord
 from bayesfield.types import Status
@@ -25,8 +24,8 @@ class Plan:
 
     engine, response, method, form: as in ``bf.fit``, with "auto" decided. corrections: the kinds to try, in order,
     until one converges. starts: points to search from. checked: whether sampling checks the mode, and takes over
-    where the check fails. reasons: why. seconds: counted work of each part, in seconds on our machine. bytes: held
-    in memory at once.
+    where the check fails. reasons: why. seconds: counted work of each part, in seconds on our machine;
+    total: of all. bytes: held in memory at once.
     """
 
     engine: str
@@ -38,12 +37,8 @@ class Plan:
     checked: bool
     reasons: tuple[str, ...]
     seconds: tuple[tuple[str, float], ...]
+    total: float
     bytes: float
-
-    @property
-    def total(self) -> float:
-        """Counted work in all, in seconds on our machine."""
-        return float(sum(taken for _, taken in self.seconds))
 
     def __str__(self) -> str:
         parts = ", ".join(f"{name} {taken:.2g} s" for name, taken in self.seconds if taken > 0.05 * self.total)

@@ -111,7 +111,7 @@ def _labelled(phase: ChainPhase, points: FloatArray) -> Iterator[_Labelled]:
         weight = np.exp(np.minimum(scores[:, 0].reshape(len(some), S) - log_z, 0.0))  # p(y_s | x, λ_s)
         for k, here in enumerate(some):
             labels = states[0].reshape(len(some), P)[k]
-            if np.isfinite(log_z[k]).all():
+            if np.isfinite(log_z[k]).all() and np.isfinite(marginal[k]).all():
                 yield _Labelled(marginal[k], labels, weight[k])
             else:
                 yield _by_tree(phase, here, labels, scores[:, 0].reshape(len(some), S)[k])

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bayesfield.learning.search.progress import Iteration
+from bayesfield.learning.search.optimum import Iteration
 from bayesfield.report.wording import count
 
 _BAR, _HALF = 120.0, 8.0  # width and half height of a bar

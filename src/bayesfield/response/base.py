@@ -1,6 +1,7 @@
 """What every covariance of the features can do."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 from scipy import linalg
@@ -9,6 +10,7 @@ from bayesfield import memory
 from bayesfield.graph.compiled import Design
 from bayesfield.types import Cost, FloatArray, IndefiniteCurvature, IntArray, Outcome, TooLarge
 
+_SURE = 500  # rows of a matrix that always fits
 _SLAB = 4_000_000  # numbers in a (T, D) slab of directions
 
 
@@ -86,6 +88,40 @@ class TableResponse(Response):
         return out if vectors.ndim == 2 else out[:, 0]
 
 
+class WeightedResponse(Response):
+    """Σ_k w_k C_k. With negative weights, positive semi-definite at an optimum of the objective only."""
+
+    def __init__(self, parts: Sequence[tuple[float, Response]]) -> None:
+        self.parts = tuple(parts)
+
+    @property
+    def size(self) -> int:
+        return self.parts[0][1].size
+
+    def product(self, vectors: FloatArray) -> FloatArray:
+        (weight, first), *rest = self.parts
+        result = weight * first.product(vectors)
+        for weight, response in rest:
+            result += weight * response.product(vectors)
+        return result
+
+    def covariance(self) -> FloatArray:
+        (weight, first), *rest = self.parts
+        result = weight * first.covariance()
+        for weight, response in rest:
+            result += weight * response.covariance()
+        return result
+
+    def second_derivatives(self, directions: FloatArray) -> FloatArray | None:
+        total: FloatArray | None = None
+        for weight, response in self.parts:
+            found = response.second_derivatives(directions)
+            if found is None:
+                return None
+            total = weight * found if total is None else total + weight * found
+        return total
+
+
 def fits_dense(size: int) -> bool:
     """Whether ``require_dense`` would let an (F, F) matrix pass."""
     try:
@@ -99,4 +135,6 @@ def require_dense(
     size: int, what: str, advice: str = "Ask for the entries, products or the diagonal you need."
 ) -> None:
     """Refuse an (F, F) matrix that does not fit (with room for a factor and a temporary)."""
+    if size <= _SURE:
+        return
     memory.require(Cost(size * size, 24 * size * size, f"dense {size:,} × {size:,} matrices"), what, advice)

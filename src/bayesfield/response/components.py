@@ -18,7 +18,7 @@ from bayesfield.graph.structure import Graph
 from bayesfield.response.indicators import Sparse
 from bayesfield.types import FloatArray, GraphArrays, IntArray
 
-_UNION = 16  # components from which it is worth it
+UNION = 16  # components from which it is worth it
 _STATES = 4096  # joint states of a component, at most
 _ROWS = 4_000_000  # entries of tables that all joint states take together, at most
 _DENSE = 500_000  # features of all joint states together up to which they are kept as a dense matrix …
@@ -82,7 +82,7 @@ def _square(rows: Sparse, weights: FloatArray) -> Sparse:
 
 def _joint_states(g: GraphArrays) -> JointStates | None:
     component, within, sizes = _components(g)
-    if len(sizes) < _UNION:
+    if len(sizes) < UNION:
         return None
     joint = np.ones(len(sizes))
     np.multiply.at(joint, component, g.cardinality.astype(np.float64))

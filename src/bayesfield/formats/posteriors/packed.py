@@ -10,15 +10,14 @@ import numpy as np
 import pandas as pd
 
 from bayesfield import memory
-from bayesfield.correction.record import CorrectionRecord
+from bayesfield.correction.second_order import CorrectionRecord
 from bayesfield.inference.auto import Auto
 from bayesfield.inference.enumeration import Enumeration
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.inference.messages.kikuchi import Kikuchi
 from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.inference.trees.junction_tree import Exact
-from bayesfield.learning.search.optimum import Start, Starts
-from bayesfield.learning.search.progress import Iteration
+from bayesfield.learning.search.optimum import Iteration, Start, Starts
 from bayesfield.model.adaptive_prior import ARD, Cauchy
 from bayesfield.model.conditional import CRF
 from bayesfield.model.field import FactorBlock, RandomField, as_states

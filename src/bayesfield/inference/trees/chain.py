@@ -30,7 +30,7 @@ class ChainMarginals:
     def finite(self) -> bool:
         """Whether plain numbers were enough: they are not where potentials differ by more than e^700 along a
         sequence, or where no labelling is possible."""
-        return bool(np.isfinite(self.log_z).all())
+        return bool(np.isfinite(self.log_z).all() and np.isfinite(self.transitions).all())
 
 
 def chain_marginals(chains: ChainArrays, node: FloatArray, edge: FloatArray) -> ChainMarginals:
@@ -45,7 +45,9 @@ def chain_marginals(chains: ChainArrays, node: FloatArray, edge: FloatArray) -> 
         kernel.backward(chains, messages, *bounds, log_z, marginal, sums)
         return sums
 
-    return ChainMarginals(log_z, marginal, _on_parts(chains, node, part) * messages.M, messages)
+    with np.errstate(invalid="ignore"):  # infinity times zero, where potentials differ too much: ``finite`` tells
+        transitions = _on_parts(chains, node, part) * messages.M
+    return ChainMarginals(log_z, marginal, transitions, messages)
 
 
 def chain_tangent(

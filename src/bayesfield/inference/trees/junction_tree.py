@@ -14,10 +14,11 @@ from bayesfield.inference.trees import tree_plan
 from bayesfield.kernels.trees import passes as trees
 from bayesfield.kernels.trees.passes import TreeArrays
 from bayesfield.response.base import Response, TableResponse, require_dense
-from bayesfield.response.components import component_covariance, joint_states
+from bayesfield.response.components import UNION, component_covariance, joint_states
 from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput, Marginals, Options, Outcome, Status
 
 _ADVICE = "Use bf.Bethe(), which needs only the model's own tables, or condition on more evidence."
+_SURE = 5e7  # bytes that there always are
 _WORTH = 200_000  # entries of tables that are worth a thread
 _DIRECTIONS = 32  # derivatives carried at a time: long enough for vector registers, short enough for the cache
 
@@ -56,6 +57,9 @@ class Exact(Options):
         """log Z, (S,), and beliefs, (S, T), at many potentials (S, T); −∞ where every state has probability zero."""
         tree = self.junction_tree(graph)
         log_z, beliefs = np.empty(len(thetas)), np.empty_like(thetas)
+        if thetas.size <= _WORTH:
+            trees.calibrate_many(tree, thetas, 0, len(thetas), log_z, beliefs)
+            return log_z, beliefs
 
         def part(rows: tuple[int, int]) -> None:
             trees.calibrate_many(tree, thetas, *rows, log_z, beliefs)
@@ -97,7 +101,9 @@ class Exact(Options):
     def junction_tree(self, graph: Graph) -> TreeArrays:
         key = ("junction tree", self)
         if key not in graph.plans:
-            memory.require(self.preview(graph), "exact inference", _ADVICE)
+            cost = self.preview(graph)
+            if cost.bytes > _SURE:
+                memory.require(cost, "exact inference", _ADVICE)
             graph.plan(key, partial(tree_plan.layout, found=self._elimination(graph)))
         tree: TreeArrays = graph.plans[key]
         return tree
@@ -125,12 +131,11 @@ class TreeResponse(TableResponse):
         tables: FloatArray,
         marginal: FloatArray,
     ) -> None:
-        super().__init__(design)
-        self._graph, self._theta = graph, theta
+        self.design, self._graph, self._theta = design, graph, theta
         self._tree, self._tables, self._marginal = tree, tables, marginal
 
     def covariance(self) -> FloatArray:
-        states = joint_states(self._graph)
+        states = joint_states(self._graph) if len(self._graph.arrays.cardinality) >= UNION else None
         if states is None:
             return super().covariance()
         require_dense(self.size, "the full covariance")

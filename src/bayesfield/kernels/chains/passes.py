@@ -15,6 +15,8 @@ import numpy as np
 from bayesfield.kernels.jit import jit
 from bayesfield.types import FloatArray, IntArray
 
+TINY = 1e-300  # below it 1 / total may be infinite
+
 
 class ChainArrays(NamedTuple):
     """The structure of the sequences."""
@@ -76,7 +78,7 @@ def forward(chains: ChainArrays, node: FloatArray, m: Messages, first: int, last
             for k in range(K):
                 total += a[k]
             m.c[t] = total
-            if not total > 0.0:
+            if not total > TINY:
                 log_z[s] = np.nan
                 break
             log_z[s] += np.log(total)
@@ -103,7 +105,7 @@ def _forward_two(chains: ChainArrays, node: FloatArray, m: Messages, begin: int,
         else:
             b0, b1 = p0, p1
         total = b0 + b1
-        if not total > 0.0:
+        if not total > TINY:
             return np.nan
         scale *= total
         if not 1e-200 < scale < 1e200:
@@ -226,7 +228,7 @@ def _tangent_forward(
             out, total = here[j], 0.0
             for i in range(K):
                 total += m.a[t - 1, i] * m.M[q, i, j]
-            scale = 1.0 / total if total > 0.0 else 0.0
+            scale = 1.0 / total if total > TINY else 0.0
             for d in range(D):
                 out[d] = node[t, j, d]
             for i in range(K):
@@ -260,7 +262,7 @@ def _tangent_backward(
             for i in range(K):
                 out = down[i]
                 out[:] = 0.0
-                scale = 1.0 / m.b[t, i] if m.b[t, i] > 0.0 else 0.0
+                scale = 1.0 / m.b[t, i] if m.b[t, i] > TINY else 0.0
                 for j in range(K):
                     weight = m.M[q, i, j] * m.v[t + 1, j]
                     joint, p = m.a[t, i] * weight, weight * scale

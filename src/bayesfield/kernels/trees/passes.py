@@ -194,7 +194,7 @@ def _normalise_rows(tables: FloatArray, at: int, R: int, up: FloatArray, first: 
         for r in range(R):
             total += tables[row + r]
         up[first + s] = total
-        scale = 1.0 / total if total > 0.0 else 0.0
+        scale = 1.0 / total if total > TINY else 0.0  # below it 1 / total may be infinite, and times zero not a number
         for r in range(R):
             tables[row + r] *= scale
 
@@ -347,7 +347,7 @@ def tangent(
         R, B = tree.columns[c], tree.block[c]
         rows = (tree.table_ptr[c + 1] - tree.table_ptr[c]) // R
         for row in range(tree.message[c], tree.message[c] + rows):
-            scale = 1.0 / marginal[row] if marginal[row] > 0.0 and tree.parent[c] >= 0 else 0.0
+            scale = 1.0 / marginal[row] if marginal[row] > TINY and tree.parent[c] >= 0 else 0.0
             for d in range(D):
                 change[row, d] = change[row, d] * scale - score[row, d]
         for e in range(tree.table_ptr[c + 1] - tree.table_ptr[c]):

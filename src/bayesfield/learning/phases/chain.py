@@ -137,7 +137,8 @@ class ChainPhase:
         if not crf.plain_edges:
             of_edge = of_edge @ _flat(crf.edge_tables).T
         means = np.concatenate([of_node.reshape(S, -1), of_edge.reshape(S, -1)], axis=1)
-        return found.log_z.reshape(S, -1).sum(axis=1), means
+        log_z = found.log_z.reshape(S, -1).sum(axis=1)
+        return np.where(np.isfinite(means).all(axis=1), log_z, np.nan), means
 
     def copies(self, points: FloatArray) -> tuple[ChainArrays, FloatArray, FloatArray]:
         """The sequences once for each point, end to end: their structure, node and edge log-potentials."""

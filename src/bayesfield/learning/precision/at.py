@@ -10,16 +10,15 @@ from bayesfield.learning.precision.block import BlockPrecision
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.precision.matrix_free import MatrixFree
 from bayesfield.learning.precision.sparse import Origin, SparsePrecision
-from bayesfield.response.base import Response
+from bayesfield.response.base import Response, WeightedResponse
 from bayesfield.response.linear import LinearResponse, NotSparse
-from bayesfield.response.weighted import WeightedResponse
 from bayesfield.types import FloatArray, InvalidInput
 
 
 def precision_at(objective: Objective, point: Point, form: str) -> Precision:
     """P = Σ_k w_k C_k + Λ⁻¹ at a point, equation (7)."""
     if form == "block":
-        blocks = block_precision(objective, point)
+        blocks = None if objective.hidden else block_precision(objective, point)
         if blocks is None:
             raise InvalidInput(
                 'form="block" needs sequences, all of their labels, and a prior with independent parameters; take '

@@ -18,8 +18,11 @@ class DensePrecision(Precision):
     def __init__(self, matrix: FloatArray, lower: FloatArray | None = None) -> None:
         self._matrix = matrix
         try:
-            with parallel.one_blas_thread(len(matrix)):
+            if lower is not None or len(matrix) <= parallel.TINY:
                 self._lower: FloatArray = linalg.cholesky(matrix, lower=True) if lower is None else lower
+            else:
+                with parallel.one_blas_thread(len(matrix)):
+                    self._lower = linalg.cholesky(matrix, lower=True)
         except (linalg.LinAlgError, ValueError):
             raise IndefiniteCurvature(Outcome.INDEFINITE.value) from None
 
@@ -77,5 +80,7 @@ class DensePrecision(Precision):
         try:
             return DensePrecision((1.0 - rate) * before + rate * mean)
         except IndefiniteCurvature:
+            if not np.isfinite(mean).all():
+                raise
             change = rate * (mean - before)
             return DensePrecision(before + change + 0.5 * change @ self.solve(change))

@@ -30,8 +30,7 @@ from bayesfield.learning.phases.cases import Cases
 from bayesfield.learning.phases.composite import composite_objective
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.learner import Learned, Request
-from bayesfield.learning.search.optimum import Optimum
-from bayesfield.learning.search.progress import QUIET, Iteration, Progress
+from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress
 from bayesfield.learning.search.pseudo_likelihood import composite_map
 from bayesfield.types import FloatArray, IntArray, InvalidInput, Options, Outcome, Status
 

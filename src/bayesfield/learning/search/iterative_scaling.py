@@ -26,8 +26,7 @@ from scipy.sparse.csgraph import connected_components
 from bayesfield.graph.compiled import CompiledField
 from bayesfield.learning.objective import Objective, Point
 from bayesfield.learning.search.learner import Learned, Request
-from bayesfield.learning.search.optimum import Optimum
-from bayesfield.learning.search.progress import QUIET, Iteration, Progress
+from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress
 from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput, Options, Outcome, Status
 
 _ROOT = 60  # Newton steps of a one-dimensional solve, at most: it has some ten

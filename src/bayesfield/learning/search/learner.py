@@ -4,8 +4,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from bayesfield.learning.objective import Objective
 from bayesfield.learning.precision.base import Precision
-from bayesfield.learning.search.optimum import Optimum
-from bayesfield.learning.search.progress import QUIET, Progress
+from bayesfield.learning.search.optimum import QUIET, Optimum, Progress
 from bayesfield.types import FloatArray
 
 

@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 
 from bayesfield.learning.objective import Objective, Point
 from bayesfield.learning.precision.at import by_products, precision_at
-from bayesfield.learning.search.optimum import Optimum
-from bayesfield.learning.search.progress import QUIET, Iteration, Progress
+from bayesfield.learning.precision.dense import DensePrecision
+from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress
 from bayesfield.types import FloatArray, IndefiniteCurvature, Outcome, Status
 
 _SUFFICIENT = 1e-4  # Armijo: share of the predicted decrease that a step must bring
@@ -42,7 +42,10 @@ def newton(
     crawled = 0
     for _ in range(max_iterations):
         try:
-            direction = -precision_at(objective, point, form).solve(point.gradient)
+            if form == "dense":
+                direction = -DensePrecision(objective.curvature(point)).solve(point.gradient)
+            else:
+                direction = -precision_at(objective, point, form).solve(point.gradient)
         except IndefiniteCurvature:
             rest = lbfgs(objective, point.parameters, tolerance, max_iterations, progress)
             return Optimum(rest.point, rest.status, (*log.items, *rest.iterations))

@@ -1,16 +1,57 @@
-"""What a search ends with: the best parameters, and how the searches from several starts ended."""
+"""What a search ends with, how the searches from several starts ended, and what is told of them on the way."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from bayesfield.learning.objective import Point
-from bayesfield.learning.search.progress import Iteration
 from bayesfield.types import FloatArray, Status
 
 _SAME = 1e-3  # nats within which two optima are equally good
 _APART = 0.05  # in some parameter: optima further apart are two
+
+
+class Iteration(NamedTuple):
+    """One step: the objective there, the gradient's largest entry, and the step's length.
+
+    distance: √(gᵀP⁻¹g), how far the optimum is in posterior standard deviations (NaN where P is not known); of a
+    correction, how far it still moves.
+    """
+
+    number: int
+    value: float
+    gradient: float
+    distance: float
+    step: float
+
+
+Watch = Callable[[Iteration], None]
+
+
+class Progress:
+    """Tells every step to those that watch.
+
+    seconds: after so many ``expired`` is True, and what runs ends with the best so far; by default never. The clock
+    decides nothing else.
+    """
+
+    def __init__(self, watch: Watch | None = None, seconds: float | None = None) -> None:
+        self._watch = watch
+        self._end = None if seconds is None else time.monotonic() + seconds
+
+    def tell(self, iteration: Iteration) -> None:
+        if self._watch is not None:
+            self._watch(iteration)
+
+    @property
+    def expired(self) -> bool:
+        return self._end is not None and time.monotonic() > self._end
+
+
+QUIET = Progress()
 
 
 class Start(NamedTuple):

@@ -13,8 +13,7 @@ from bayesfield.learning.precision.pair_blocks import pair_block_precision
 from bayesfield.learning.prior import GaussianPrior
 from bayesfield.learning.search.learner import Learned, Request
 from bayesfield.learning.search.minimise import lbfgs, newton
-from bayesfield.learning.search.optimum import Optimum
-from bayesfield.learning.search.progress import QUIET, Progress
+from bayesfield.learning.search.optimum import QUIET, Optimum, Progress
 from bayesfield.response.base import require_dense
 from bayesfield.types import FloatArray, InvalidInput, Options
 

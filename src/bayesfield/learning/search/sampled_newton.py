@@ -10,14 +10,17 @@ from dataclasses import replace
 import numpy as np
 from scipy import linalg
 
+from bayesfield.graph.clamp import clamp
+from bayesfield.inference.completion import completed
 from bayesfield.inference.sampling.gibbs_chains import Chains, fresh
 from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.learning.objective import Objective, Point
 from bayesfield.learning.phases.graph import GraphPhase
-from bayesfield.learning.search.optimum import Optimum
-from bayesfield.learning.search.progress import QUIET, Iteration, Progress
+from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress
+from bayesfield.learning.search.pseudo_likelihood import pseudo_likelihood_map
+from bayesfield.learning.search.starts import random_width, unseen_parameters
 from bayesfield.response.sampled import shrinkage
-from bayesfield.types import FloatArray, IndefiniteCurvature, Outcome, Status
+from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, Outcome, Status
 
 _APPROACH = 3  # steps before iterates are averaged
 _FEWEST = 4  # iterates in an average whose scatter is trusted
@@ -25,6 +28,7 @@ _MOST_CHAINS = 40_000
 _FORGOTTEN = 0.1  # posterior sd: difference that chains from other beginnings may have, …
 _NOISE = 3.0  # … and times its own noise; 1 ± 0.1 of it where chains mix, with some hundred parameters
 _RESIDUAL = "the residual is the Monte-Carlo error in posterior sd"
+_ROUNDS, _FILLED = 10, 4  # of stochastic EM, and how many of the last are averaged
 _LONGEST = 2.0  # posterior sd: longest step of any parameter
 
 
@@ -92,6 +96,42 @@ def sampled_precision(objective: Objective, free: FloatArray, guessed: FloatArra
 def _point(objective: Objective, parameters: FloatArray, chains: Chains | None) -> Point:
     phase, *rest = objective.phases
     return objective.point(parameters, (phase.at(parameters, chains), *(other.at(parameters) for other in rest)))
+
+
+def sampled_start(objective: Objective, seed: int) -> FloatArray:
+    """Where a sampled search begins: the pseudo-likelihood's optimum, holes filled where there are any."""
+    cases = objective.data.cases
+    if cases.complete:
+        return pseudo_likelihood_map(cases, objective.prior)
+    return stochastic_em(objective, seed)
+
+
+def stochastic_em(objective: Objective, seed: int) -> FloatArray:
+    """Pseudo-likelihood of data whose holes are drawn by it, over and over: a start for dense fields.
+
+    Where all parameters are shown the first holes are filled by the variables' own frequencies.
+    """
+    cases, unseen = objective.data.cases, unseen_parameters(objective)
+    rng, codes = np.random.default_rng(seed), cases.codes
+    clamped = cases.clamped if cases.weights is None else clamp(cases.field, codes)
+    here = objective.prior.location.copy()
+    if len(unseen):
+        here[unseen] += random_width(objective, unseen)[unseen] * rng.standard_normal(len(unseen))
+        filled = completed(codes, clamped, here, rng)
+    else:
+        filled = np.column_stack([_filled(column, rng) for column in codes.T])
+    last: list[FloatArray] = []
+    for _ in range(_ROUNDS):
+        here = pseudo_likelihood_map(replace(cases, codes=filled), objective.prior)
+        filled = completed(codes, clamped, here, rng)
+        last = [*last, here][-_FILLED:]
+    result: FloatArray = np.mean(last, axis=0)
+    return result
+
+
+def _filled(column: IntArray, rng: np.random.Generator) -> IntArray:
+    seen = column[column >= 0]
+    return np.where(column < 0, rng.choice(seen, len(column)) if len(seen) else 0, column)
 
 
 def _memory(objective: Objective, engine: Sampled, final: Point, precision: FloatArray) -> float:

@@ -38,7 +38,7 @@ def _closed():
 
 
 def test_centrality_is_that_of_every_draw(network):
-    found = bf.centrality(network, ["strength", "expected_influence", "closeness", "betweenness"], draws=7, rng=3)
+    found = bf.centrality(network, ["strength", "expected_influence", "closeness", "betweenness"], n_draws=7, rng=3)
     draws = network.sample(7, 3)
     expected = {m: [] for m in ("strength", "expected_influence", "closeness", "betweenness")}
     for point in draws:
@@ -75,14 +75,14 @@ def _three_states(field):
 def test_centrality_of_a_variable_that_stands_alone():
     field = bf.pairwise(3, [(0, 1)], states=(0, 1))
     posterior = bf.fit(field, bf.sample(field, np.array([0.1, 0.2, 0.0, 1.0]), 50, 0))
-    found = bf.centrality(posterior, ["strength", "closeness"], draws=20)
+    found = bf.centrality(posterior, ["strength", "closeness"], n_draws=20)
     alone = found[found["variable"] == field.names[2]]
     assert (alone[["mean", "sd", "lower", "upper"]] == 0.0).all(axis=None)
 
 
 def test_sensitivity_is_a_fit_under_the_scaled_prior(network):
     table = bf.prior_sensitivity(network, [0.5, 1.0, 4.0])
-    X = network.field.decode(network.objective.codes)
+    X = network.field.decode(network.objective.data.codes)
     for factor, own in table.groupby("factor"):
         direct = bf.fit(network.field, X, bf.Normal(variance=factor)).summary()
         # two searches to 1e-6 sd, and a correction by the same random directions
@@ -93,7 +93,7 @@ def test_sensitivity_is_a_fit_under_the_scaled_prior(network):
 
 
 def test_sensitivity_with_a_cauchy_prior_and_without_data(network):
-    X = network.field.decode(network.objective.codes)
+    X = network.field.decode(network.objective.data.codes)
     heavy = bf.fit(network.field, X, bf.Cauchy(scale=1.0))
     table = bf.prior_sensitivity(heavy, [4.0])
     direct = bf.fit(network.field, X, bf.Cauchy(scale=2.0))
@@ -119,13 +119,13 @@ def test_reliability_counts_every_cell_once(network):
 
 
 def test_reliability_shows_a_wrong_model(network):
-    other = network.field.decode(1 - network.objective.codes)
+    other = network.field.decode(1 - network.objective.data.codes)
     table = bf.reliability(network, other)
     assert np.abs(table["predicted"] - table["observed"]).max() > 0.2
 
 
 def test_reliability_leaves_holes_out(network):
-    X = network.field.decode(network.objective.codes[:20]).astype(object)
+    X = network.field.decode(network.objective.data.codes[:20]).astype(object)
     X[:, 0] = None
     assert bf.reliability(network, X)["cells"].sum() == 20 * 4 * 2
 
@@ -138,11 +138,11 @@ def test_reliability_leaves_holes_out(network):
         ("network", {"threshold": 0.1}),
         ("edge_evidence", {"threshold": 3}),
         ("inclusion", {}),
-        ("centrality", {"draws": 20}),
+        ("centrality", {"n_draws": 20}),
         ("sensitivity", {"factors": [0.5, 1.0]}),
         ("calibration", {}),
         ("convergence", {}),
-        ("predictive", {"draws": 40}),
+        ("predictive", {"n_draws": 40}),
     ],
 )
 def test_a_posterior_draws_itself(network, name, options):
@@ -176,9 +176,9 @@ def test_nothing_is_cut_off(network, name):
 
 
 def test_every_panel_says_what_it_shows(network):
-    for axes in network.plot_centrality(["strength", "betweenness"], draws=20).axes:
+    for axes in network.plot_centrality(["strength", "betweenness"], n_draws=20).axes:
         assert axes.get_xlabel()
-    figure = network.plot_predictive(draws=40)
+    figure = network.plot_predictive(n_draws=40)
     assert all(axes.texts[-1].get_text() or axes.texts[0].get_text() for axes in figure.axes if axes.get_visible())
 
 
@@ -231,7 +231,7 @@ def test_a_network_of_tables_is_drawn_without_signs():
 
 def test_a_loaded_posterior_with_its_data_is_as_good_as_the_first(network, tmp_path):
     network.save(tmp_path / "p.bf")
-    X = network.field.decode(network.objective.codes)
+    X = network.field.decode(network.objective.data.codes)
     again = bf.load(tmp_path / "p.bf").with_data(X)
     assert again.log_evidence == pytest.approx(network.log_evidence, abs=1e-6)
     assert again.check().passed
@@ -242,7 +242,7 @@ def test_a_loaded_posterior_with_its_data_is_as_good_as_the_first(network, tmp_p
 
 
 def test_an_estimator_in_place_of_its_posterior_is_told_so(network):
-    X = network.field.decode(network.objective.codes)
+    X = network.field.decode(network.objective.data.codes)
     estimator = bf.IsingNetwork().fit(X)
     for ask in (bf.centrality, bf.prior_sensitivity, bf.reliability):
         with pytest.raises(bf.InvalidInput, match="posterior_"):

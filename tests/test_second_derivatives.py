@@ -5,7 +5,7 @@ import pytest
 
 import bayesfield as bf
 from bayesfield.graph.compiled import compiled
-from bayesfield.learning.phases.hidden import mrf_objective
+from bayesfield.learning.phases.cases import field_objective
 from bayesfield.response.linear import CurvedResponse
 
 RNG = np.random.default_rng(0)
@@ -39,10 +39,10 @@ FIELDS = {
 def test_against_differences(name, engine):
     field = FIELDS[name]
     X = bf.sample(field, np.zeros(field.n_parameters), 3, 0)
-    objective = mrf_objective(field, X, bf.Normal(variance=1.0), engine)
+    objective = field_objective(field, X, bf.Normal(variance=1.0), engine)
     rng = np.random.default_rng(1)
     here, t = 0.4 * rng.normal(size=field.n_parameters), rng.normal(size=field.n_parameters)
-    found = objective.bends(here, np.column_stack([t, -2.0 * t]))
+    found = objective.second_derivatives(here, np.column_stack([t, -2.0 * t]))
     h = 1e-3
     up, middle, down = (objective.at(here + k * h * t).gradient for k in (1, 0, -1))
     wanted = (up - 2.0 * middle + down) / h**2
@@ -74,4 +74,4 @@ def test_what_cannot_move_freely_has_none():
     theta, engine = known.design.potentials(np.array([0.2, 0.1])), bf.Kikuchi("factors")
     response = engine.response(known.graph, known.design, theta, engine.infer(known.graph, theta))
     assert not isinstance(response, CurvedResponse)
-    assert response.bends(np.ones((2, 1))) is None
+    assert response.second_derivatives(np.ones((2, 1))) is None
