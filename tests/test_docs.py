@@ -156,7 +156,7 @@ def test_reference_names_every_argument(name):
     if thing is bf.Outcome:
         wanted = list(bf.Outcome.__members__)
     elif thing is bf.Engine:
-        wanted = ["preview", "infer", "response", "maximise"]
+        wanted = ["traits", "preview", "price", "infer", "response", "maximise"]
     elif thing is bf.Sampler:
         wanted = ["run", *list(inspect.signature(bf.Sampler.run).parameters)[1:]]
     elif inspect.isfunction(thing) or (inspect.isclass(thing) and not issubclass(thing, BaseException)):

@@ -176,14 +176,14 @@ BAD = {
     "all open": (lambda c, X: bf.fit_sequences(c, X, [[None] * len(x) for x in X]), "no label is known"),
     "empty set": (lambda c, X: bf.as_sequences(c, X, [[set()] * len(x) for x in X]), "empty set"),
     "strange": (lambda c, X: bf.as_sequences(c, X, [[{"a", "q"}] * len(x) for x in X]), "label 'q'"),
-    "ep": (lambda c, X: bf.fit_sequences(c, X, PARTLY, method="ep"), "expectation propagation is for .* all labels known"),
+    "ep": (lambda c, X: bf.fit_sequences(c, X, PARTLY, method="ep"), "propagation is for .* all labels known"),
     "margin": (lambda c, X: bf.max_margin(c, X, PARTLY), "max-margin training needs all labels"),
     "block": (lambda c, X: bf.fit_sequences(c, X, PARTLY, form="block"), "needs sequences, all of their labels"),
     "langevin": (lambda c, X: bf.sample_sequences(c, X, PARTLY, sampler=bf.Langevin()), "needs all labels"),
     "latent": (lambda c, X: bf.CRF("ab", 2, latent=0), "latent is the number of states"),
     "starts": (lambda c, X: bf.fit_sequences(c, X, PARTLY, starts=0), "starts is a whole number"),
     "no labels": (lambda c, X: bf.BayesianCRF().fit([[{"w": 1}]], [[None]]), "no label is known"),
-    "strange set on graphs": (lambda c, X: bf.as_graphs(c, [(X[1], np.empty((0, 2), int))], [[{"a", "q"}]]), "label 'q'"),
+    "strange set on graphs": (lambda c, X: bf.as_graphs(c, [(X[1], [])], [[{"a", "q"}]]), "label 'q'"),
     "graphs without labels": (lambda c, X: bf.fit_graphs(c, [(X[1], [])], [[None]]), "no label is known"),
 }  # fmt: skip
 

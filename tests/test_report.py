@@ -190,7 +190,7 @@ def test_it_says_what_was_found(posterior, path):
     for threshold in (10, 3):
         counts = [(table[f"at_{threshold}"] == name).sum() for name in ("included", "inconclusive", "excluded")]
         assert " ".join(map(str, [threshold, *counts])) in words
-    assert "Normal(variance=1)" in words
+    assert "Normal(variance=1.0)" in words
     for name in ("numpy", "scipy", "numba", "Python", "bayesfield", "Platform"):
         assert name in words
     assert "Bayesian Random Fields" in words

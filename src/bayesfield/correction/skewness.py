@@ -35,7 +35,8 @@ def marginal_skewness(
     if not objective.free.traits.has_log_z:
         return _sampled_skewness(objective, mean, precision, of)
     along = _directions(precision, of)
-    derivatives = objective.second_derivatives(mean, along)
+    linear = objective.free.traits.linear_response
+    derivatives = objective.second_derivatives(mean, along) if linear else None
     if derivatives is not None:
         result: FloatArray = -np.einsum("fd,fd->d", along, derivatives)
         return result

@@ -9,7 +9,6 @@ With a sampled free phase: correction.sampled. What skewness adds to the widths,
 ``inflated``.
 """
 
-import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,12 +16,12 @@ import numpy as np
 from scipy import linalg
 
 from bayesfield.correction.second_order import Corrected, corrected
-from bayesfield.learning.objective import Objective, Point
+from bayesfield.learning.objective import Objective
 from bayesfield.learning.precision.at import Average
 from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.optimum import QUIET, Iteration, Progress
-from bayesfield.types import FloatArray, IndefiniteCurvature
+from bayesfield.types import FloatArray
 
 MAX_STEPS = 40
 MAX_DIRECTIONS = 160  # orthogonal directions in a frame
@@ -62,7 +61,7 @@ def variational(
     rate = Rate(_RATE)
     moves = np.zeros((2, len(mode)))
     while step < MAX_STEPS and not settled and not (step and progress.expired):
-        slopes, found, failed = draws.look(m, P.draws(z.T).T, P, rate.value)
+        slopes, found, failed = draws.look(m, z, P, rate.value)
         if found is None or failed > _MOST_FAILED:
             return corrected("variational", mode, precision, mode, precision, step, 0.0, False, failed)
         moves = found.solve(slopes.T).T
@@ -102,49 +101,30 @@ class _Draws:
         self.objective, self.curvature_objective, self.form = objective, curvature_objective, form
         self.curvatures = curvatures
         self.even = np.empty((0, objective.size))  # mean slope of each pair of draws
-        self._states: list[Any] = []
+        self._states: list[Any] | None = None
 
     def look(
-        self, m: FloatArray, offsets: FloatArray, P: Precision, rate: float
+        self, m: FloatArray, z: FloatArray, P: Precision, rate: float
     ) -> tuple[FloatArray, Precision | None, float]:
         """Mean slope of each half of the draws (2, F), P mixed with the mean curvature, and the share that failed.
 
         A pair counts only if both of its draws do, and have a curvature where one is asked of them.
         """
-        count = len(offsets)
+        offsets, count = P.draws(z.T).T, len(z)
         points = np.concatenate([m + offsets, m - offsets])
-        found = self.objective.at_many(points, self._states or None)
+        found = self.objective.at_many(points, self._states)
         self._states = found.states
         good = np.isfinite(found.values[:count]) & np.isfinite(found.values[count:])
         average = Average(self.curvature_objective, self.form)
-        for k in np.flatnonzero(good).tolist():
-            if average.count >= 2 * self.curvatures:
-                break
-            good[k] = self._add(average, [points[k], points[count + k]], (k, count + k))
+        states = found.states if self.curvature_objective is self.objective else None
+        average.add_pairs(points, states, good, 2 * self.curvatures)
         even = 0.5 * (found.gradients[:count] + found.gradients[count:])
         self.even = even[good]
-        first = np.arange(count) < (count + 1) // 2
-        halves = [even[good & half] for half in (first, ~first)]
-        slopes = np.array([h.mean(axis=0) if len(h) else np.zeros(len(m)) for h in halves])
-        precision = None
-        with contextlib.suppress(IndefiniteCurvature):
-            precision = average.precision(P, rate) if average.count else None
-        return slopes, precision, 1.0 - float(good.sum()) / max(count, 1)
-
-    def _add(self, average: Average, pair: list[FloatArray], which: tuple[int, int]) -> bool:
-        """Add a pair's curvatures to the mean; False if there is none."""
-        same = self.curvature_objective is self.objective
-        points: list[Point] = [
-            self.curvature_objective.at(here, self._states[k] if same else None)
-            for here, k in zip(pair, which, strict=True)
-        ]
-        if not all(np.isfinite(point.value) for point in points):
-            return False
-        try:
-            average.add(points)
-        except IndefiniteCurvature:
-            return False
-        return True
+        half = (count + 1) // 2
+        share = good.astype(np.float64)
+        first, second = share[:half] @ even[:half], share[half:] @ even[half:]
+        slopes = np.array([first / max(share[:half].sum(), 1.0), second / max(share[half:].sum(), 1.0)])
+        return slopes, average.mixed(P, rate), 1.0 - float(share.sum()) / max(count, 1)
 
 
 # --- natural-gradient steps ------------------------------------------------------------------------------------------

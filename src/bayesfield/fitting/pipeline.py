@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +19,7 @@ from bayesfield.learning.objective import Objective
 from bayesfield.learning.prior import GaussianPrior
 from bayesfield.learning.search.learner import Learner
 from bayesfield.learning.search.learner import Request as SearchRequest
-from bayesfield.learning.search.optimum import Optimum, Progress
+from bayesfield.learning.search.optimum import QUIET, Optimum, Progress
 from bayesfield.learning.search.sampled_newton import enough_chains, sampled_newton, sampled_start
 from bayesfield.learning.search.starts import checked_start, search, starting_points
 from bayesfield.model.prior import Parametrised, Prior
@@ -34,43 +35,35 @@ def fit_objective(model: Parametrised, objective: Objective, request: Request, d
     """The posterior of a model's parameters. depth: of the user's call, for warnings."""
     begun = time.perf_counter()
     planned = make_plan(objective, request)
-    if request.verbose or (request.verbose is None and planned.plan.total > LONG):
-        with shown(planned.plan, request) as steps:
-            return _fitted(model, objective, request, planned, steps, begun, depth + 1)
-    return _fitted(model, objective, request, planned, Progress(request.watch, request.time_limit), begun, depth + 1)
-
-
-def _fitted(
-    model: Parametrised,
-    objective: Objective,
-    request: Request,
-    planned: Planned,
-    progress: Progress,
-    begun: float,
-    depth: int,
-) -> Posterior:
-    generator = np.random.default_rng(request.rng)
-    seed = int(generator.integers(2**31)) if objective.hidden else 0
-    fit = _Fit(model, objective, request, planned, seed, progress)
-    found, reasons, check = fit.mode(generator)
-    learned = None
-    if request.prior.learned(model) or found.objective.prior.tails is not None:
-        found, learned = fit.adapted(found, generator)
-    if found.method == SAMPLED_NEWTON != planned.plan.method and not found.own:  # sampling took over
-        planned = make_plan(objective, request, found.objective.free.engine)
-    corrected = correct(
-        found.objective,
-        found.curvature_objective,
-        found.optimum,
-        found.precision,
-        planned.plan.corrections,
-        planned.reason,
-        generator,
-        progress,
-    )
+    with ExitStack() as screen:
+        progress = QUIET
+        if request.verbose or (request.verbose is None and planned.plan.total > LONG):
+            progress = screen.enter_context(shown(planned.plan, request))
+        elif request.watch is not None or request.time_limit is not None:
+            progress = Progress(request.watch, request.time_limit)
+        generator = np.random.default_rng(request.rng)
+        seed = int(generator.integers(2**31)) if planned.hidden else 0
+        fit = _Fit(model, objective, request, planned, seed, progress)
+        found, reasons, check = fit.mode(generator)
+        learned = None
+        if objective.prior.learned or objective.prior.tails is not None:
+            found, learned = fit.adapted(found, generator)
+        if found.method == SAMPLED_NEWTON != planned.plan.method and not found.own:  # sampling took over
+            planned = make_plan(objective, request, found.objective.free.engine)
+        corrected = correct(
+            found.objective,
+            found.curvature_objective,
+            found.optimum,
+            found.precision,
+            planned.plan.corrections,
+            planned.reason,
+            generator,
+            progress,
+        )
     record = _record(found, corrected, objective.data.n_cases, time.perf_counter() - begun)
     record = replace(record, choice=reasons, check=check, prior=learned, plan=fit.planned.plan)
-    posterior = Posterior(
+    _warn(record, depth)
+    return Posterior(
         model,
         corrected.mean,
         corrected.precision,
@@ -81,8 +74,6 @@ def _fitted(
         None if found.own or request.method == "ep" else found.precision,
         request.prior if learned is None else _resolved(request.prior, found.objective.prior),
     )
-    _warn(record, depth)
-    return posterior
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +139,9 @@ class _Fit:
     def _searched(self, planned: Planned, start: FloatArray | None = None) -> Found:
         """The optimum by the plan's engine, and the precision there. start: instead of the user's."""
         plan, objective, curvature = planned.plan, planned.objective, planned.curvature_objective
-        given = checked_start(objective.size, self.request.start if start is None else start)
+        asked = self.request
+        given = asked.start if start is None else start
+        given = None if given is None else checked_start(objective.size, given)
         if plan.method == SAMPLED_NEWTON:
             here = sampled_start(objective, self.seed) if given is None else given
             optimum, matrix, _ = sampled_newton(objective, here, self.request.max_iterations, self.progress)
@@ -263,7 +256,8 @@ class _Fit:
 
 
 def _record(found: Found, corrected: Corrected, n_cases: int, seconds: float) -> FitRecord:
-    gradient, precision = found.optimum.point.gradient, found.precision
+    point, precision = found.optimum.point, found.precision
+    gradient = point.gradient
     ep = corrected.record.kind == "expectation propagation"
     return FitRecord(
         engine=found.engine_name,
@@ -275,7 +269,7 @@ def _record(found: Found, corrected: Corrected, n_cases: int, seconds: float) ->
         iterations=found.optimum.iterations,
         gradient_norm=float(np.linalg.norm(gradient)),
         distance=float(np.sqrt(max(float(gradient @ precision.solve(gradient)), 0.0))),
-        log_likelihood=np.nan if found.own else found.objective.log_likelihood(found.optimum.point),
+        log_likelihood=np.nan if found.own else found.objective.likelihood(point.parameters, point.answers),
         n_cases=n_cases,
         correction=corrected.record,
         seconds=seconds,

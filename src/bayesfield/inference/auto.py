@@ -33,9 +33,7 @@ class Auto(Options):
     loops: Kikuchi = field(default_factory=Kikuchi)
     otherwise: Bethe = field(default_factory=Bethe)
 
-    @property
-    def traits(self) -> Traits:
-        return Traits(chooses=True)
+    traits = Traits(chooses=True)
 
     def price(self, graph: Graph, size: int) -> Price:
         return self.choose(graph)[0].price(graph, size)

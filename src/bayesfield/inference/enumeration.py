@@ -17,9 +17,7 @@ from bayesfield.types import Cost, FloatArray, IntArray, Marginals, Options, Out
 class Enumeration(Options):
     """Exact inference by summing over all joint states; for checking the other engines on small fields."""
 
-    @property
-    def traits(self) -> Traits:
-        return Traits(exact=True)
+    traits = Traits(exact=True)
 
     def price(self, graph: Graph, size: int) -> Price:
         entries = float(self.preview(graph).entries) * (len(graph.arrays.cardinality) + len(graph.arrays.table_ptr))

@@ -131,8 +131,8 @@ class Objective:
             weight=first.cases,
             price=Price(inference, covariance),
             bytes=held,
-            exact=all([t.exact for t in traits]),
-            has_log_z=all([t.has_log_z for t in traits]),
+            exact=all(t.exact for t in traits),
+            has_log_z=all(t.has_log_z for t in traits),
             linear=len(traits) == 1 and traits[0].linear_response and self.prior.independent,
             as_published=traits[0].as_published,
             hidden=any(contrasts),
@@ -150,8 +150,10 @@ class Objective:
     def at(self, parameters: FloatArray, start: Sequence[Any] | None = None) -> Point:
         """start: ``state`` of a point nearby."""
         states = (None,) * len(self.phases) if start is None else start
-        answers = [phase.at(parameters, state) for phase, state in zip(self.phases, states, strict=True)]
-        return self.point(parameters, tuple(answers))
+        answers: tuple[Answer, ...] = ()
+        for phase, state in zip(self.phases, states, strict=True):
+            answers = (*answers, phase.at(parameters, state))
+        return self.point(parameters, answers)
 
     def point(self, parameters: FloatArray, answers: tuple[Answer, ...]) -> Point:
         """From the answers of the phases."""
@@ -161,7 +163,7 @@ class Objective:
         status = answers[0].status
         for answer in answers:
             status = status if not status.converged else answer.status if not answer.status.converged else status
-        value = -self.prior.log_kernel(parameters) - self._log_likelihood(parameters, answers)
+        value = -self.prior.log_kernel(parameters) - self.likelihood(parameters, answers)
         return Point(parameters, value if status.converged else np.inf, gradient, status, answers)
 
     def at_many(self, points: FloatArray, states: Sequence[Any] | None = None) -> Points:
@@ -176,14 +178,15 @@ class Objective:
             found = phase.at_many(points, before)
             values = np.where(found.good, values + phase.weight * found.log_z, np.inf)
             gradients += phase.weight * found.means
-            kept = [(*one, state) for one, state in zip(kept, found.states, strict=True)]
+            kept = list(zip(*zip(*kept, strict=True), found.states, strict=True)) if k else list(zip(found.states))
         return Points(values, gradients, kept)
 
     def log_likelihood(self, point: Point) -> float:
         """Σ_n log p(x_n|λ)."""
-        return self._log_likelihood(point.parameters, point.answers)
+        return self.likelihood(point.parameters, point.answers)
 
-    def _log_likelihood(self, parameters: FloatArray, answers: tuple[Answer, ...]) -> float:
+    def likelihood(self, parameters: FloatArray, answers: tuple[Answer, ...]) -> float:
+        """The same from the answers of the phases."""
         value = float(parameters @ self.statistic) + self.constant
         for phase, answer in zip(self.phases, answers, strict=True):
             value -= phase.weight * answer.log_z
@@ -202,7 +205,12 @@ class Objective:
 
     def curvature(self, point: Point) -> FloatArray:
         """P, dense."""
-        return self.prior.plus(self.response(point).covariance())
+        if point.status.outcome is Outcome.IMPOSSIBLE:
+            raise IndefiniteCurvature(str(point.status))
+        total = np.zeros(())
+        for phase, answer in zip(self.phases, point.answers, strict=True):
+            total = total + phase.weight * phase.response(answer).covariance()
+        return self.prior.plus(total)
 
     def variances(self, point: Point) -> FloatArray:
         """About diag(P), (F,), as if tables knew nothing of one another."""

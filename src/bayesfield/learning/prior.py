@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg
 
-from bayesfield.model.prior import Normal, Parametrised, Prior
+from bayesfield.model.prior import Normal, Parametrised, Prior, Shared
 from bayesfield.types import FloatArray
 
 
@@ -18,12 +18,14 @@ class GaussianPrior:
     """N(location, Λ). precision: Λ⁻¹, its diagonal (F,) where the parameters are independent, else the matrix (F, F).
 
     tails: (F,) scales of the parameters whose prior is a Cauchy, infinite for the others; None where all are Gaussian.
-    Location and precision are then its expansion about the mode (fitting.prior_learning).
+    Location and precision are then its expansion about the mode (fitting.prior_learning). learned: the variances that
+    the data are to choose.
     """
 
     location: FloatArray
     precision: FloatArray
     tails: FloatArray | None = None
+    learned: tuple[Shared, ...] = ()
 
     @property
     def size(self) -> int:
@@ -100,7 +102,7 @@ class GaussianPrior:
 
 def gaussian(prior: Prior, model: Parametrised) -> GaussianPrior:
     """A model's prior as a user stated it; where the data are to choose it, where the search begins."""
-    return GaussianPrior(prior.location(model), prior.precision(model), prior.tails(model))
+    return GaussianPrior(prior.location(model), prior.precision(model), prior.tails(model), prior.learned(model))
 
 
 def flat(size: int) -> GaussianPrior:

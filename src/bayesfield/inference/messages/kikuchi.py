@@ -76,9 +76,7 @@ class Kikuchi(Options):
         if not 0.0 <= self.damping < 1.0 or not self.tolerance > 0.0 or self.max_sweeps < 1 or self.max_direct < 0:
             raise InvalidInput("damping lies in [0, 1), tolerance and max_sweeps above zero, max_direct not below it")
 
-    @property
-    def traits(self) -> Traits:
-        return Traits(linear_response=True)
+    traits = Traits(linear_response=True)
 
     def price(self, graph: Graph, size: int) -> Price:
         entries = float(self.preview(graph).entries)

@@ -56,9 +56,7 @@ class Sampled(Options):
         if not self.error > 0.0:
             raise InvalidInput(f"error, at which a fit ends, must be above zero; got {self.error}")
 
-    @property
-    def traits(self) -> Traits:
-        return Traits(has_log_z=False)
+    traits = Traits(has_log_z=False)
 
     def price(self, graph: Graph, size: int) -> Price:
         """Updates of sites, faster where all factors are binary pairs; samples times the square of the features."""

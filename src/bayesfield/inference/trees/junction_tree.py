@@ -1,7 +1,6 @@
 """Exact inference by a junction tree: log Z, marginals, covariances, samples, the most probable state."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput, Marginals
 
 _ADVICE = "Use bf.Bethe(), which needs only the model's own tables, or condition on more evidence."
 _SURE = 5e7  # bytes that there always are
+_SLAB = 1_000_000  # numbers of directions that are carried in one piece
 _WORTH = 200_000  # entries of tables that are worth a thread
 _DIRECTIONS = 32  # derivatives carried at a time: long enough for vector registers, short enough for the cache
 
@@ -34,9 +34,7 @@ class Exact(Options):
     tries: int = 4
     seed: int = 0
 
-    @property
-    def traits(self) -> Traits:
-        return Traits(exact=True, batched=True)
+    traits = Traits(exact=True, batched=True)
 
     def price(self, graph: Graph, size: int) -> Price:
         entries = float(self.preview(graph).entries)
@@ -47,8 +45,10 @@ class Exact(Options):
         return tree_plan.cost(graph.arrays, self._elimination(graph))
 
     def infer(self, graph: Graph, theta: FloatArray, start: Any = None) -> Marginals:
-        tree = self.junction_tree(graph)
-        log_z, tables, marginal, beliefs = _calibrate(tree, theta)
+        key = ("junction tree", self)
+        tree = graph.plans[key] if key in graph.plans else self.junction_tree(graph)
+        tables, marginal, beliefs = np.empty(tree.table_ptr[-1]), np.empty(tree.buffer_size), np.empty(len(theta))
+        log_z = trees.calibrate(tree, theta, tables, marginal, beliefs)
         if log_z == -np.inf:
             return Marginals(-np.inf, np.full(graph.n_entries, np.nan), Status(Outcome.IMPOSSIBLE))
         return Marginals(log_z, beliefs, _EXACT, (tree, tables, marginal))
@@ -84,7 +84,8 @@ class Exact(Options):
     def sample(self, graph: Graph, theta: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
         """n independent joint states, exactly from p."""
         tree = self.junction_tree(graph)
-        log_z, tables, *_ = _calibrate(tree, theta)
+        tables = np.empty(tree.table_ptr[-1])
+        log_z = trees.calibrate(tree, theta, tables, np.empty(tree.buffer_size), np.empty(len(theta)))
         states = np.zeros((n, len(graph.arrays.cardinality)), dtype=np.int64)
         if log_z == -np.inf:
             raise InvalidInput(f"nothing to sample: {Outcome.IMPOSSIBLE.value}")
@@ -95,8 +96,11 @@ class Exact(Options):
         return states
 
     def _elimination(self, graph: Graph) -> tree_plan.Elimination:
-        make = partial(tree_plan.eliminate, tries=self.tries, seed=self.seed)
-        return graph.plan(("elimination", self), make)
+        key = ("elimination", self)
+        if key not in graph.plans:
+            graph.plans[key] = tree_plan.eliminate(graph.arrays, tries=self.tries, seed=self.seed)
+        found: tree_plan.Elimination = graph.plans[key]
+        return found
 
     def junction_tree(self, graph: Graph) -> TreeArrays:
         key = ("junction tree", self)
@@ -104,19 +108,12 @@ class Exact(Options):
             cost = self.preview(graph)
             if cost.bytes > _SURE:
                 memory.require(cost, "exact inference", _ADVICE)
-            graph.plan(key, partial(tree_plan.layout, found=self._elimination(graph)))
+            graph.plans[key] = tree_plan.layout(graph.arrays, found=self._elimination(graph))
         tree: TreeArrays = graph.plans[key]
         return tree
 
 
 _EXACT = Status(Outcome.EXACT)
-
-
-def _calibrate(tree: TreeArrays, theta: FloatArray) -> tuple[float, FloatArray, FloatArray, FloatArray]:
-    """log Z, conditionals of the cliques, marginals of their inputs, and beliefs laid out like θ."""
-    tables, buffer = np.empty(tree.table_ptr[-1]), np.empty(tree.buffer_size)
-    beliefs = np.empty(len(theta))
-    return float(trees.calibrate(tree, theta, tables, buffer, beliefs)), tables, buffer, beliefs
 
 
 class TreeResponse(TableResponse):
@@ -137,9 +134,15 @@ class TreeResponse(TableResponse):
     def covariance(self) -> FloatArray:
         states = joint_states(self._graph) if len(self._graph.arrays.cardinality) >= UNION else None
         if states is None:
-            return super().covariance()
+            return self._small_covariance() if self._theta.size * self.size <= _SLAB else super().covariance()
         require_dense(self.size, "the full covariance")
         return component_covariance(self._graph, states, self.design, self._theta)
+
+    def _small_covariance(self) -> FloatArray:
+        """In one piece."""
+        A, T = self.design.matrix, self.design.transpose
+        result: FloatArray = T @ self.table_product(np.ascontiguousarray(A.toarray()))
+        return (result + result.T) / 2
 
     def table_product(self, directions: FloatArray) -> FloatArray:
         out = np.empty_like(directions)

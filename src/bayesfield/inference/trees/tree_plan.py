@@ -157,7 +157,6 @@ class _Layout:
         columns = np.array([t // r for t, r in zip(table_sizes, row_counts, strict=True)], dtype=np.int64)
         block = np.array([_block_size(s) for s in sizes], dtype=np.int64)
         inputs = self._inputs(cores, core_ptr, messages)
-        maps = self._maps(inputs, sizes, table_sizes, block)
         term_ptr, term = self._terms(cores, terms, core_sizes)
         separators = [m[:r] for m, r in zip(self.members, self.rows, strict=True)]
         residuals = [m[r:] for m, r in zip(self.members, self.rows, strict=True)]
@@ -169,7 +168,7 @@ class _Layout:
             parent=self.parent,
             input_ptr=_offsets([len(i) for i in inputs]),
             source=np.array([at for per_clique in inputs for at, _ in per_clique], dtype=np.int64),
-            **maps,
+            **self._maps(inputs, sizes, table_sizes, block),
             core_ptr=core_ptr,
             term_ptr=term_ptr,
             term=term,
@@ -199,7 +198,10 @@ class _Layout:
         for clique in sorted(waiting):
             for axes, grouped in self._group(waiting[clique]):
                 cores.append((clique, axes))
-                terms.append([(start, _align(axes, positions, strides)) for start, positions, strides in grouped])
+                own = []
+                for start, positions, strides in grouped:
+                    own.append((start, _align(axes, positions, strides)))
+                terms.append(own)
         return cores, terms
 
     def _tables(self) -> list[tuple[int, IntArray, IntArray]]:
@@ -288,9 +290,9 @@ class _Layout:
 def _align(axes: IntArray, own: IntArray, strides: IntArray) -> IntArray:
     """Strides of a table along the axes of a larger one: its own where it has the axis, else zero."""
     result = np.zeros(len(axes), dtype=np.int64)
-    place = {int(p): k for k, p in enumerate(axes)}
-    for p, stride in zip(own, strides, strict=True):
-        result[place[int(p)]] = stride
+    place = dict(zip(axes.tolist(), range(len(axes)), strict=True))
+    for p, stride in zip(own.tolist(), strides, strict=True):
+        result[place[p]] = stride
     return result
 
 

@@ -133,10 +133,12 @@ def field_objective(
     A case with nothing observed adds log Z − log Z, and so is left out. weights: what each case counts for. learned:
     whether X is to learn from, so that every variable must be seen in some case.
     """
+    density = gaussian(prior, random_field)
     codes, known = random_field.encode(X, holes=True), compiled(random_field)
     if learned and (codes < 0).any():
         require_seen(random_field, (codes >= 0).sum(axis=0))
-    return case_objective(known, codes, gaussian(prior, random_field), engine, _case_weights(weights, len(codes)))
+    own = None if weights is None else _case_weights(weights, len(codes))
+    return case_objective(known, codes, density, engine, own)
 
 
 def case_objective(
@@ -145,8 +147,9 @@ def case_objective(
     """The objective of cases, codes (N, n), −1 in the holes. weights: (N,)."""
     cases = read_cases(field, codes, weights)
     free = GraphPhase(field.graph, field.design, engine, cases.weight)
-    statistic = field.design.expectations(cases.counts)
-    return Objective(prior, (free, *clamped_phases(cases, engine)), statistic, fixed_energy(field, cases.counts), cases)
+    statistic: FloatArray = field.design.transpose @ cases.counts
+    clamped = () if cases.clamped is None else clamped_phases(cases, engine)
+    return Objective(prior, (free, *clamped), statistic, fixed_energy(field, cases.counts), cases)
 
 
 def read_cases(field: CompiledField, codes: IntArray, weights: FloatArray | None = None, empty: bool = False) -> Cases:
@@ -196,9 +199,7 @@ def require_seen(random_field: RandomField, seen: IntArray) -> None:
         )
 
 
-def _case_weights(weights: Any, cases: int) -> FloatArray | None:
-    if weights is None:
-        return None
+def _case_weights(weights: Any, cases: int) -> FloatArray:
     numbers = as_numbers(weights, "weights of cases")
     if numbers.shape != (cases,) or not np.isfinite(numbers).all() or (numbers < 0).any():
         raise InvalidInput(f"weights are {cases} finite numbers not below zero, one for each case; got {weights!r}")

@@ -78,9 +78,9 @@ class GraphPhase:
         step = max(1, _ENTRIES // max(self.graph.n_entries, 1))
         for first in range(0, len(points), step):
             rows = slice(first, first + step)
-            thetas = self.design.potentials_many(points[rows])
+            thetas = np.ascontiguousarray((self.design.matrix @ points[rows].T).T) + self.design.offset
             log_z[rows], beliefs = self.engine.infer_many(self.graph, thetas)  # type: ignore[attr-defined]
-            means[rows] = self.design.expectations_many(beliefs)
+            means[rows] = (self.design.transpose @ beliefs.T).T
         return Answers(log_z, means, np.isfinite(log_z), [None] * len(points))
 
     def response(self, answer: Answer) -> Response:

@@ -1,6 +1,7 @@
 """The posterior precision of an objective: at a point, or averaged over points, in the form that is asked for."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from bayesfield.learning.precision.matrix_free import MatrixFree
 from bayesfield.learning.precision.sparse import Origin, SparsePrecision
 from bayesfield.response.base import Response, WeightedResponse
 from bayesfield.response.linear import LinearResponse, NotSparse
-from bayesfield.types import FloatArray, InvalidInput
+from bayesfield.types import BoolArray, FloatArray, IndefiniteCurvature, InvalidInput
 
 
 def precision_at(objective: Objective, point: Point, form: str) -> Precision:
@@ -66,19 +67,44 @@ class Average:
 
     def add(self, points: Sequence[Point]) -> None:
         """All of the points, or none where the curvature of one is not positive definite."""
-        responses = [self._objective.response(point) for point in points]
         if self._form == "dense":
-            for covariance in [response.covariance() for response in responses]:
-                self._dense = self._dense + covariance
+            total = np.zeros(())
+            for point in points:
+                total = total + self._objective.curvature(point)
+            self._dense = self._dense + total
         else:
-            self._responses += responses
+            self._responses += [self._objective.response(point) for point in points]
             self._points += points
         self.count += len(points)
+
+    def add_pairs(self, points: FloatArray, states: Any, good: BoolArray, most: int) -> None:
+        """The curvatures of pairs of draws, points (2·pairs, F), of as many good pairs as give ``most`` of them; a pair
+        one of which has none is no longer good. states: to continue inference from."""
+        count = len(good)
+        for k in np.flatnonzero(good):
+            if self.count >= most:
+                return
+            pair = []
+            for at in (k, count + k):
+                pair.append(self._objective.at(points[at], None if states is None else states[at]))
+            try:
+                good[k] = np.isfinite(pair[0].value) and np.isfinite(pair[1].value)
+                if good[k]:
+                    self.add(pair)
+            except IndefiniteCurvature:
+                good[k] = False
+
+    def mixed(self, old: Precision, rate: float) -> Precision | None:
+        """``precision`` mixed with the old one; None where nothing was added, or where it is not positive definite."""
+        try:
+            return self.precision(old, rate) if self.count else None
+        except IndefiniteCurvature:
+            return None
 
     def precision(self, old: Precision | None = None, rate: float = 1.0) -> Precision:
         """old: where that is dense, (1 − rate) old + rate mean; the other forms take the mean."""
         if self._form == "dense":
-            mean = self._objective.prior.plus(self._dense / self.count)
+            mean = self._dense / self.count
             return old.mixed(mean, rate) if isinstance(old, DensePrecision) else DensePrecision(mean)
         if self._form == "matrix-free":
             return MatrixFree(self._responses, self._objective.prior, self._scale())

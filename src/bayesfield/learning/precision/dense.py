@@ -76,7 +76,7 @@ class DensePrecision(Precision):
         P + ρG + ½ρ² G P⁻¹ G with G = P̄ − P is (1 − ρ) P + ρ P̄ to first order, and always positive definite (Lin,
         Schmidt & Khan 2020).
         """
-        before = self._matrix
+        before = self.matrix()
         try:
             return DensePrecision((1.0 - rate) * before + rate * mean)
         except IndefiniteCurvature:
