@@ -16,9 +16,8 @@ from scipy import sparse
 import bayesfield as bf
 from bayesfield import parallel
 from bayesfield.experiments.paper.documents import data_folder, labelled_files, line_crf, line_sequences, source_of
-from bayesfield.learning.objective import Objective
+from bayesfield.learning.objective import Objective, gaussian
 from bayesfield.learning.phases.sequences import sequence_objective
-from bayesfield.learning.prior import gaussian
 from bayesfield.learning.search.minimise import lbfgs, newton
 from bayesfield.model.conditional import CRF, Sequences
 from benchmarks.timing import Report, Watch, best, installed, several_cores

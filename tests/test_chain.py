@@ -10,12 +10,12 @@ from bayesfield import parallel
 from bayesfield.fitting.sequences import fit_sequences
 from bayesfield.inference.trees.chain import best_labellings, chain_draws, chain_marginals, chain_tangent
 from bayesfield.kernels.chains.passes import ChainArrays
+from bayesfield.learning.objective import gaussian
 from bayesfield.learning.phases import chain_covariance
 from bayesfield.learning.phases.cases import field_objective
 from bayesfield.learning.phases.chain import potentials
 from bayesfield.learning.phases.sequences import sequence_objective
 from bayesfield.learning.precision.at import precision_at
-from bayesfield.learning.prior import gaussian
 from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.samplers.contrasts import Steps, contrast_of
 from bayesfield.samplers.sample import sample_sequences

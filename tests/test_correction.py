@@ -8,9 +8,9 @@ import bayesfield as bf
 from bayesfield.correction.variational import Rate, orthogonal_draws, variational
 from bayesfield.diagnostics import cramer_von_mises
 from bayesfield.graph.compiled import compiled
+from bayesfield.learning.objective import GaussianPrior
 from bayesfield.learning.phases.cases import case_objective, field_objective
 from bayesfield.learning.precision.dense import DensePrecision
-from bayesfield.learning.prior import GaussianPrior
 
 from reference_hmc import hmc
 

@@ -8,8 +8,8 @@ import pytest
 import bayesfield as bf
 from bayesfield.fitting.sequences import fit_sequences
 from bayesfield.learning.baselines.expectation_propagation import _Passes, expectation_propagation
+from bayesfield.learning.objective import gaussian
 from bayesfield.learning.phases.sequences import sequence_objective
-from bayesfield.learning.prior import gaussian
 from bayesfield.learning.search.minimise import newton
 from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.prediction.chain import predict_sequences

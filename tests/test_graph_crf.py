@@ -6,9 +6,9 @@ import pytest
 import bayesfield as bf
 from bayesfield.fitting.graphs import fit_graphs
 from bayesfield.fitting.sequences import fit_sequences
+from bayesfield.learning.objective import gaussian
 from bayesfield.learning.phases.graphs import graph_objective
 from bayesfield.learning.phases.sequences import sequence_objective
-from bayesfield.learning.prior import gaussian
 from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.model.graphs import as_graphs
 

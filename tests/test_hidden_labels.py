@@ -8,9 +8,9 @@ import pytest
 from sklearn.base import clone
 
 import bayesfield as bf
+from bayesfield.learning.objective import gaussian
 from bayesfield.learning.phases.graphs import graph_objective
 from bayesfield.learning.phases.sequences import sequence_objective
-from bayesfield.learning.prior import gaussian
 from bayesfield.model.prior import Normal
 
 from naive import differences

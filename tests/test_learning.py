@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import bayesfield as bf
+from bayesfield.learning.objective import gaussian
 from bayesfield.learning.phases.cases import field_objective
 from bayesfield.learning.phases.sequences import sequence_objective
-from bayesfield.learning.prior import gaussian
 from bayesfield.learning.search.minimise import lbfgs, newton
 from bayesfield.learning.search.moment_matching import pseudo_moments
 

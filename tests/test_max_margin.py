@@ -8,8 +8,8 @@ from scipy.optimize import minimize
 
 import bayesfield as bf
 from bayesfield.learning.baselines.max_margin import max_margin
+from bayesfield.learning.objective import gaussian
 from bayesfield.learning.phases.sequences import sequence_objective
-from bayesfield.learning.prior import gaussian
 from bayesfield.model.conditional import CRF, as_sequences
 
 

@@ -16,9 +16,9 @@ from bayesfield import diagnostics, plots
 from bayesfield.analysis.predictive_check import tail_probability
 from bayesfield.correction.skewness import from_skewed
 from bayesfield.graph.compiled import compiled
+from bayesfield.learning.objective import gaussian
 from bayesfield.learning.phases.cases import field_objective
 from bayesfield.learning.phases.sequences import sequence_objective
-from bayesfield.learning.prior import gaussian
 from bayesfield.posterior.proposal import heavy_draws
 from bayesfield.prediction.replicates import replicates
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from bayesfield.fitting.fields import fit
-from bayesfield.learning.prior import gaussian
+from bayesfield.learning.objective import gaussian
 from bayesfield.model.field import RandomField
 from bayesfield.model.prior import Prior, as_numbers, as_prior, shared_by
 from bayesfield.posterior.edges import log_density_at_zero, log_prior_at_zero, verdicts

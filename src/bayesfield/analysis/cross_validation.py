@@ -9,13 +9,12 @@ import numpy as np
 from bayesfield.graph.compiled import CompiledField, compiled
 from bayesfield.inference.by_name import as_engine
 from bayesfield.inference.contract import Engine
-from bayesfield.learning.objective import Objective
+from bayesfield.learning.objective import GaussianPrior, Objective
 from bayesfield.learning.phases.cases import case_objective
 from bayesfield.learning.phases.chain import ChainPhase
 from bayesfield.learning.phases.crf_design import compiled_graphs
 from bayesfield.learning.phases.graphs import graph_objective
 from bayesfield.learning.phases.sequences import sequence_objective
-from bayesfield.learning.prior import GaussianPrior
 from bayesfield.learning.search.minimise import lbfgs
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.model.field import RandomField

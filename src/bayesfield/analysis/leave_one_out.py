@@ -16,11 +16,10 @@ from scipy import special
 from bayesfield.diagnostics import arviz, pareto_smoothed
 from bayesfield.inference.auto import Auto
 from bayesfield.inference.contract import Engine
-from bayesfield.learning.objective import Objective, Pointwise
+from bayesfield.learning.objective import Objective, Pointwise, flat
 from bayesfield.learning.phases.cases import field_objective
 from bayesfield.learning.phases.graphs import graph_objective
 from bayesfield.learning.phases.sequences import sequence_objective
-from bayesfield.learning.prior import flat
 from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.model.field import RandomField
 from bayesfield.model.graphs import Graphs

@@ -8,7 +8,7 @@ import pandas as pd
 
 from bayesfield.fitting.pipeline import fit_objective
 from bayesfield.fitting.plan import request
-from bayesfield.learning.prior import gaussian
+from bayesfield.learning.objective import gaussian
 from bayesfield.learning.search.by_name import BIASED
 from bayesfield.model.adaptive_prior import Cauchy
 from bayesfield.model.prior import Prior

@@ -16,9 +16,8 @@ from scipy import special
 
 from bayesfield import parallel
 from bayesfield.kernels import pivots
-from bayesfield.learning.objective import Objective
+from bayesfield.learning.objective import GaussianPrior, Objective
 from bayesfield.learning.precision.dense import DensePrecision
-from bayesfield.learning.prior import GaussianPrior
 from bayesfield.learning.search.minimise import newton
 from bayesfield.model.field import RandomField
 from bayesfield.model.prior import GONE

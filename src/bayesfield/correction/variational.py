@@ -26,6 +26,7 @@ from bayesfield.types import FloatArray
 MAX_STEPS = 40
 MAX_DIRECTIONS = 160  # orthogonal directions in a frame
 MIN_DIRECTIONS = 64  # directions in a block: several frames where there are few parameters
+DIRECTIONS = {"dense": (MIN_DIRECTIONS, MAX_DIRECTIONS), "other": (32, 32)}  # in a block, by the form of the precision
 CURVATURES = 24  # directions at which the curvature, which costs most and moves least, is averaged
 _LEAST_RATE = 0.1  # ρ at last where steps overshoot
 _RECOVERY = 1.2  # growth of ρ with every step that goes on in the direction of the one before
@@ -34,7 +35,6 @@ _RATE = 0.9  # ρ at first
 _STRONG = 0.25  # posterior sd: after a step that long (rms), the curvature is averaged over all draws; and a last
 # step longer than that is that of a correction that does not converge
 _SETTLED = 0.01  # largest move of a mean, in posterior sd, and of a log sd, at which the steps end
-_FEW_DIRECTIONS = 32  # in a block where the precision is not dense
 MANY = 1000  # parameters beyond which a curvature takes seconds, and few are averaged …
 FEW = 2  # … at so many directions: with so many parameters each draw is as good as an average
 _HELD = 4  # the same where its responses must all be held
@@ -52,7 +52,8 @@ def variational(
 ) -> Corrected:
     """curvature_objective: the objective whose engine gives the curvature."""
     dense = precision.form == "dense"
-    z = two_blocks(len(mode), _block(len(mode), dense), rng)
+    least, most = DIRECTIONS["dense" if dense else "other"]
+    z = two_blocks(len(mode), block(len(mode), most, least), rng)
     many = len(mode) > MANY
     length = root_mean_square if many else longest  # the largest of thousands says little
     draws = _Draws(objective, curvature_objective, precision.form, (FEW if many else CURVATURES) if dense else _HELD)
@@ -84,16 +85,6 @@ def variational(
     return corrected("variational", mode, precision, m, P, step, error, settled, failed)
 
 
-def draws_and_curvatures(size: int, dense: bool) -> tuple[int, int]:
-    """How many inferences and how many curvatures a step takes."""
-    count, frames = _block(size, dense)
-    return 4 * count * frames, 2 * ((FEW if size > MANY else CURVATURES) if dense else _HELD)
-
-
-def _block(size: int, dense: bool) -> tuple[int, int]:
-    return block(size, MAX_DIRECTIONS) if dense else block(size, _FEW_DIRECTIONS, _FEW_DIRECTIONS)
-
-
 class _Draws:
     """E_q[g] by blocks and E_q[∇²L], with the engine continuing at each draw from where it was a step before."""
 
@@ -101,7 +92,7 @@ class _Draws:
         self.objective, self.curvature_objective, self.form = objective, curvature_objective, form
         self.curvatures = curvatures
         self.even = np.empty((0, objective.size))  # mean slope of each pair of draws
-        self._states: list[Any] | None = None
+        self._states: Any = None
 
     def look(
         self, m: FloatArray, z: FloatArray, P: Precision, rate: float
@@ -116,8 +107,8 @@ class _Draws:
         self._states = found.states
         good = np.isfinite(found.values[:count]) & np.isfinite(found.values[count:])
         average = Average(self.curvature_objective, self.form)
-        states = found.states if self.curvature_objective is self.objective else None
-        average.add_pairs(points, states, good, 2 * self.curvatures)
+        same = self.curvature_objective is self.objective
+        average.add_pairs(points, found if same else None, good, 2 * self.curvatures)
         even = 0.5 * (found.gradients[:count] + found.gradients[count:])
         self.even = even[good]
         half = (count + 1) // 2

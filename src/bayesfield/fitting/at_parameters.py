@@ -11,8 +11,8 @@ from bayesfield.fitting.found import with_precision
 from bayesfield.fitting.plan import Form, make_plan, request
 from bayesfield.graph.compiled import as_parameters, compiled
 from bayesfield.inference.contract import Engine
+from bayesfield.learning.objective import gaussian
 from bayesfield.learning.phases.cases import case_objective
-from bayesfield.learning.prior import gaussian
 from bayesfield.learning.search.optimum import Optimum
 from bayesfield.model.field import RandomField
 from bayesfield.model.prior import Prior

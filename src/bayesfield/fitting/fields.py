@@ -7,10 +7,9 @@ import numpy as np
 from bayesfield.fitting.pipeline import fit_objective
 from bayesfield.fitting.plan import BUDGET, Correction, Form, Request, request
 from bayesfield.inference.contract import Engine
-from bayesfield.learning.objective import Objective
+from bayesfield.learning.objective import Objective, gaussian
 from bayesfield.learning.phases.cases import field_objective
 from bayesfield.learning.phases.remote import remote_cases
-from bayesfield.learning.prior import gaussian
 from bayesfield.learning.search.learner import Learner
 from bayesfield.learning.search.optimum import Watch
 from bayesfield.model.field import RandomField

@@ -15,13 +15,12 @@ from bayesfield.fitting.plan import SAMPLED, Planned, Request, make_plan
 from bayesfield.fitting.prior_learning import adapted
 from bayesfield.inference.contract import Engine
 from bayesfield.inference.sampling.sampled import Sampled
-from bayesfield.learning.objective import Objective
-from bayesfield.learning.prior import GaussianPrior
+from bayesfield.learning.objective import GaussianPrior, Objective
 from bayesfield.learning.search.learner import Learner
 from bayesfield.learning.search.learner import Request as SearchRequest
+from bayesfield.learning.search.minimise import checked_start, search, starting_points
 from bayesfield.learning.search.optimum import QUIET, Optimum, Progress
 from bayesfield.learning.search.sampled_newton import enough_chains, sampled_newton, sampled_start
-from bayesfield.learning.search.starts import checked_start, search, starting_points
 from bayesfield.model.prior import Parametrised, Prior
 from bayesfield.posterior.check import Check, check_fit
 from bayesfield.posterior.posterior import Posterior
@@ -35,6 +34,7 @@ def fit_objective(model: Parametrised, objective: Objective, request: Request, d
     """The posterior of a model's parameters. depth: of the user's call, for warnings."""
     begun = time.perf_counter()
     planned = make_plan(objective, request)
+    planned.objective.phases[0].prepare()
     with ExitStack() as screen:
         progress = QUIET
         if request.verbose or (request.verbose is None and planned.plan.total > LONG):
@@ -42,7 +42,7 @@ def fit_objective(model: Parametrised, objective: Objective, request: Request, d
         elif request.watch is not None or request.time_limit is not None:
             progress = Progress(request.watch, request.time_limit)
         generator = np.random.default_rng(request.rng)
-        seed = int(generator.integers(2**31)) if planned.hidden else 0
+        seed = int(generator.integers(2**31)) if planned.counts.hidden else 0
         fit = _Fit(model, objective, request, planned, seed, progress)
         found, reasons, check = fit.mode(generator)
         learned = None
@@ -60,7 +60,7 @@ def fit_objective(model: Parametrised, objective: Objective, request: Request, d
             generator,
             progress,
         )
-    record = _record(found, corrected, objective.data.n_cases, time.perf_counter() - begun)
+    record = _record(found, corrected, planned.counts.n_cases, time.perf_counter() - begun)
     record = replace(record, choice=reasons, check=check, prior=learned, plan=fit.planned.plan)
     _warn(record, depth)
     return Posterior(

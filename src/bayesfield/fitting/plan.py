@@ -14,7 +14,7 @@ import numpy as np
 from bayesfield.correction.correct import KINDS
 from bayesfield.correction.second_order import MAX_DIRECTIONS
 from bayesfield.correction.skewness import MOST, longer
-from bayesfield.correction.variational import draws_and_curvatures
+from bayesfield.correction.variational import CURVATURES, DIRECTIONS, FEW, MANY
 from bayesfield.inference.by_name import as_engine
 from bayesfield.inference.contract import Engine, Price
 from bayesfield.inference.sampling.sampled import Sampled
@@ -22,9 +22,9 @@ from bayesfield.learning.objective import Counts, Objective
 from bayesfield.learning.precision.matrix_free import KRYLOV, KRYLOV_ROOM
 from bayesfield.learning.search.by_name import MINIMISERS, as_method
 from bayesfield.learning.search.learner import Learner
+from bayesfield.learning.search.minimise import SEVERAL, unseen_parameters
 from bayesfield.learning.search.optimum import Watch
 from bayesfield.learning.search.sampled_newton import enough_chains
-from bayesfield.learning.search.starts import SEVERAL, unseen_parameters
 from bayesfield.model.prior import Prior, as_prior
 from bayesfield.posterior.record import SAMPLED_NEWTON, Plan
 from bayesfield.response.base import require_dense
@@ -48,7 +48,7 @@ _STEPS = 6  # natural-gradient steps
 _DRAWS = 640  # slopes that each of them takes, at most
 _SAMPLED_VARIATIONAL = 2000  # parameters up to which the sampled variational correction is taken
 _SPREAD = 16  # sampled inferences that one variational correction by chains is worth, with their covariances
-_HELD = 100  # products that a curvature which is not dense is worth
+_CURVATURES_HELD, _HELD = 4, 100  # curvatures that are not dense, and products that each is worth
 _DENSE_COPIES = 5  # matrices of the size of the precision that are held at once
 _LOADED = 45e6  # bytes of compiled code and libraries' own
 
@@ -129,14 +129,14 @@ def request(
 
 class Planned(NamedTuple):
     """A plan, and the objectives with its engines. chosen: whether the engine was chosen here, not by the user.
-    reason: of the correction. hidden: whether something is summed over that the data might have shown."""
+    reason: of the correction. counts: what all this was decided from."""
 
     plan: Plan
     objective: Objective
     curvature_objective: Objective
     chosen: bool
     reason: str
-    hidden: bool
+    counts: Counts
 
 
 def make_plan(objective: Objective, request: Request, engine: Engine | None = None) -> Planned:
@@ -159,6 +159,8 @@ def make_plan(objective: Objective, request: Request, engine: Engine | None = No
     starts = _starts(by_engine, counts, request)
     price = counts.price if curvature is by_engine else curvature.counts().price
     seconds = _seconds(by_engine, counts, price, (method, form, kinds[0]), starts, checked)
+    total = sum([taken for _, taken in seconds])
+    held = _bytes(by_engine, counts, curvature, (form, kinds[0]), checked)
     plan = Plan(
         engine=repr(asked),
         response=repr(asked if request.response is None else request.response),
@@ -169,10 +171,10 @@ def make_plan(objective: Objective, request: Request, engine: Engine | None = No
         checked=checked,
         reasons=(*reasons, *unchecked),
         seconds=seconds,
-        total=sum([taken for _, taken in seconds]),
-        bytes=_bytes(by_engine, counts, curvature, (form, kinds[0]), checked),
+        total=total,
+        bytes=held,
     )
-    return Planned(plan, by_engine, curvature, chosen, why, counts.hidden)
+    return Planned(plan, by_engine, curvature, chosen, why, counts)
 
 
 # --- refusals -------------------------------------------------------------------------------------------------------
@@ -308,9 +310,12 @@ def _affordable(objective: Objective, counts: Counts, form: str, budget: float) 
 
 
 def _variational_seconds(size: int, price: Price, form: str) -> float:
-    draws, curvatures = draws_and_curvatures(size, form == "dense")
-    curvature = price.covariance if form == "dense" else _HELD * price.covariance
-    return _STEPS * (draws * price.inference + curvatures * curvature)
+    least, most = DIRECTIONS["dense" if form == "dense" else "other"]
+    draws = 4 * max(min(size, most), least)  # two blocks of directions, with both signs
+    curvatures, each = (FEW if size > MANY else CURVATURES), price.covariance
+    if form != "dense":
+        curvatures, each = _CURVATURES_HELD, _HELD * price.covariance
+    return _STEPS * (draws * price.inference + 2 * curvatures * each)
 
 
 def _checked(counts: Counts, request: Request, chosen: bool) -> tuple[bool, tuple[str, ...]]:

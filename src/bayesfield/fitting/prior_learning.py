@@ -19,7 +19,7 @@ import pandas as pd
 from scipy import linalg
 
 from bayesfield.fitting.found import Found
-from bayesfield.learning.prior import GaussianPrior
+from bayesfield.learning.objective import GaussianPrior
 from bayesfield.model.prior import GONE, Parametrised, Prior, Shared
 from bayesfield.posterior.prior_record import PriorRecord
 from bayesfield.types import BoolArray, FloatArray, InvalidInput

@@ -8,10 +8,9 @@ import numpy as np
 from bayesfield.fitting.pipeline import fit_objective
 from bayesfield.fitting.plan import BUDGET, Correction, Form, Request, request
 from bayesfield.inference.contract import Engine
-from bayesfield.learning.objective import Objective
+from bayesfield.learning.objective import Objective, gaussian
 from bayesfield.learning.phases.remote import remote_sequences
 from bayesfield.learning.phases.sequences import sequence_objective
-from bayesfield.learning.prior import gaussian
 from bayesfield.learning.search.learner import Learner
 from bayesfield.learning.search.optimum import Watch
 from bayesfield.model.conditional import CRF, Sequences, as_sequences

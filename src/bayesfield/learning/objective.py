@@ -6,20 +6,119 @@
 
 A phase k is a batch of factor graphs with weight w_k: above zero the free one, below zero those clamped to what is
 observed. The statistic s is what the data show without guessing. Value, gradient and curvature of every setting are
-these three lines.
+these three lines. The prior is one object, too: nobody else asks whether Λ⁻¹ is a diagonal or a matrix.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import linalg
 
 from bayesfield.inference.contract import Engine, Price
 from bayesfield.learning.phases.base import Answer, Phase
-from bayesfield.learning.prior import GaussianPrior
+from bayesfield.model.prior import Normal, Parametrised, Prior, Shared
 from bayesfield.response.base import Response, WeightedResponse
 from bayesfield.types import BoolArray, FloatArray, IndefiniteCurvature, IntArray, Outcome, Status
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianPrior:
+    """N(location, Λ). precision: Λ⁻¹, its diagonal (F,) where the parameters are independent, else the matrix (F, F).
+
+    tails: (F,) scales of the parameters whose prior is a Cauchy, infinite for the others; None where all are Gaussian.
+    Location and precision are then its expansion about the mode (fitting.prior_learning). learned: the variances that
+    the data are to choose.
+    """
+
+    location: FloatArray
+    precision: FloatArray
+    tails: FloatArray | None = None
+    learned: tuple[Shared, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """F."""
+        return len(self.location)
+
+    @property
+    def independent(self) -> bool:
+        """Whether Λ⁻¹ is diagonal."""
+        return self.precision.ndim == 1
+
+    @property
+    def diagonal(self) -> FloatArray:
+        """diag(Λ⁻¹), (F,)."""
+        return self.precision if self.independent else np.diag(self.precision)
+
+    def matrix(self) -> FloatArray:
+        """Λ⁻¹, (F, F)."""
+        return np.diag(self.precision) if self.independent else self.precision
+
+    @property
+    def bound(self) -> FloatArray:
+        """d, (F,), with δᵀΛ⁻¹δ ≤ Σ_k d_k δ_k²: the sums of the rows' absolute values."""
+        return self.precision if self.independent else np.abs(self.precision).sum(axis=1)
+
+    def times(self, vectors: FloatArray) -> FloatArray:
+        """Λ⁻¹ · vectors, for (F,) or (F, D)."""
+        if self.precision.ndim == 2:
+            product: FloatArray = self.precision @ vectors
+            return product
+        return self.precision * vectors if vectors.ndim == 1 else self.precision[:, None] * vectors
+
+    def plus(self, matrix: FloatArray) -> FloatArray:
+        """matrix + Λ⁻¹; the matrix is changed in place."""
+        if self.independent:
+            matrix[np.diag_indices_from(matrix)] += self.precision
+        else:
+            matrix += self.precision
+        return matrix
+
+    def pull(self, parameters: FloatArray) -> FloatArray:
+        """−∇ log p(λ) = Λ⁻¹ (λ − μ)."""
+        return self.times(parameters - self.location)
+
+    def log_kernel(self, parameters: FloatArray) -> float:
+        """log p(λ) up to a constant."""
+        away = parameters - self.location
+        return -0.5 * float(away @ self.times(away))
+
+    def log_density(self, parameters: FloatArray) -> float:
+        """log p(λ), with its constant; where tails are heavy, of the Cauchy itself and not of its expansion."""
+        gaussian = np.ones(self.size, dtype=np.bool_) if self.tails is None else ~np.isfinite(self.tails)
+        cauchy = 0.0
+        if self.tails is not None:
+            s = self.tails[~gaussian]
+            cauchy = float(np.sum(np.log(s / np.pi) - np.log(s**2 + parameters[~gaussian] ** 2)))
+        if self.independent:
+            own, away = self.precision[gaussian], (parameters - self.location)[gaussian]
+            return cauchy + 0.5 * float(np.log(own / (2.0 * np.pi)).sum() - own @ away**2)
+        volume = float(np.linalg.slogdet(self.precision)[1]) - self.size * float(np.log(2.0 * np.pi))
+        return cauchy + 0.5 * volume + self.log_kernel(parameters)
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """Λ, (F, F)."""
+        return np.diag(1.0 / self.precision) if self.independent else linalg.inv(self.precision)
+
+    def scaled(self, factor: float) -> Normal:
+        """What a user would state for this Gaussian with its variances multiplied by a factor."""
+        if self.independent:
+            return Normal(variance=factor / self.precision, mean=self.location)
+        return Normal(covariance=factor * self.covariance, mean=self.location)
+
+
+def gaussian(prior: Prior, model: Parametrised) -> GaussianPrior:
+    """A model's prior as a user stated it; where the data are to choose it, where the search begins."""
+    return GaussianPrior(prior.location(model), prior.precision(model), prior.tails(model), prior.learned(model))
+
+
+def flat(size: int) -> GaussianPrior:
+    """No prior: for parts of an objective whose prior counts elsewhere."""
+    return GaussianPrior(np.zeros(size), np.zeros(size))
 
 
 class Point(NamedTuple):
@@ -38,11 +137,18 @@ class Point(NamedTuple):
 
 
 class Points(NamedTuple):
-    """The objective at S parameters: values (S,), infinite where inference did not converge; gradients (S, F)."""
+    """The objective at S parameters: values (S,), infinite where inference did not converge; gradients (S, F).
+
+    states: for every phase those of all points, or None where its inference keeps none.
+    """
 
     values: FloatArray
     gradients: FloatArray
-    states: list[Any]
+    states: list[list[Any] | None]
+
+    def state(self, point: int) -> tuple[Any, ...]:
+        """Of one point, as ``Objective.at`` takes it."""
+        return tuple([None if phase is None else phase[point] for phase in self.states])
 
 
 class Pointwise(NamedTuple):
@@ -54,10 +160,11 @@ class Pointwise(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """What a plan is made from: parameters, cases, the price of an evaluation and of a curvature, bytes; and what the
+    """What a plan is made from: parameters, cases and their weight, the price of an evaluation and of a curvature, bytes; and what the
     phases can do. linear: P has a sparse form. samples: Gibbs chains can stand in. blocks: P is known by blocks."""
 
     size: int
+    n_cases: int
     weight: float
     price: Price
     bytes: float
@@ -128,6 +235,7 @@ class Objective:
         contrasts = [phase.contrasts for phase in self.phases]
         return Counts(
             size=self.prior.size,
+            n_cases=self.data.n_cases,
             weight=first.cases,
             price=Price(inference, covariance),
             bytes=held,
@@ -167,18 +275,17 @@ class Objective:
         return Point(parameters, value if status.converged else np.inf, gradient, status, answers)
 
     def at_many(self, points: FloatArray, states: Sequence[Any] | None = None) -> Points:
-        """At each of the parameters (S, F), all at once where an engine can. states: of points nearby, each or None."""
+        """At each of the parameters (S, F), all at once where an engine can. states: those of points nearby."""
         away = points - self.prior.location
         pulls = self.prior.times(away.T).T
         values = 0.5 * np.einsum("sf,sf->s", away, pulls) - points @ self.statistic - self.constant
         gradients = pulls - self.statistic
-        kept: list[Any] = [()] * len(points)
+        kept: list[Any] = []
         for k, phase in enumerate(self.phases):
-            before = None if states is None else [None if s is None else s[k] for s in states]
-            found = phase.at_many(points, before)
+            found = phase.at_many(points, None if states is None else states[k])
             values = np.where(found.good, values + phase.weight * found.log_z, np.inf)
             gradients += phase.weight * found.means
-            kept = list(zip(*zip(*kept, strict=True), found.states, strict=True)) if k else list(zip(found.states))
+            kept.append(found.states)
         return Points(values, gradients, kept)
 
     def log_likelihood(self, point: Point) -> float:

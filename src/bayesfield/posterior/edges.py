@@ -13,7 +13,7 @@ import pandas as pd
 from scipy import linalg, special
 
 from bayesfield.correction.correct import FAR
-from bayesfield.learning.prior import GaussianPrior
+from bayesfield.learning.objective import GaussianPrior
 from bayesfield.model.field import RandomField
 from bayesfield.model.prior import GONE, Parametrised
 from bayesfield.types import FitWarning, FloatArray, IntArray, InvalidInput

@@ -15,11 +15,10 @@ from bayesfield.inference.auto import Auto
 from bayesfield.inference.by_name import as_engine
 from bayesfield.inference.contract import Engine
 from bayesfield.inference.sampling.sampled import Sampled
-from bayesfield.learning.objective import Objective
+from bayesfield.learning.objective import GaussianPrior, Objective, gaussian
 from bayesfield.learning.phases.cases import field_objective
 from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.precision.dense import DensePrecision
-from bayesfield.learning.prior import GaussianPrior, gaussian
 from bayesfield.learning.search.by_name import LEARNERS
 from bayesfield.learning.search.sampled_newton import enough_chains
 from bayesfield.model.field import RandomField

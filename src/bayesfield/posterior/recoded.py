@@ -5,10 +5,9 @@ from scipy import linalg
 
 from bayesfield.correction.skewness import marginal_skewness
 from bayesfield.graph.compiled import compiled
-from bayesfield.learning.objective import Objective
+from bayesfield.learning.objective import GaussianPrior, Objective, gaussian
 from bayesfield.learning.phases.cases import case_objective
 from bayesfield.learning.precision.dense import DensePrecision
-from bayesfield.learning.prior import GaussianPrior, gaussian
 from bayesfield.model.field import RandomField
 from bayesfield.model.prior import Normal, Prior
 from bayesfield.model.scales import recoding

@@ -14,11 +14,10 @@ from bayesfield.fitting.graphs import fit_graphs
 from bayesfield.fitting.sequences import fit_sequences
 from bayesfield.inference.contract import Engine
 from bayesfield.inference.trees.junction_tree import Exact
-from bayesfield.learning.objective import Objective
+from bayesfield.learning.objective import Objective, gaussian
 from bayesfield.learning.phases.cases import field_objective
 from bayesfield.learning.phases.graphs import graph_objective
 from bayesfield.learning.phases.sequences import sequence_objective
-from bayesfield.learning.prior import gaussian
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.model.field import RandomField
 from bayesfield.model.graphs import Graphs, as_graphs

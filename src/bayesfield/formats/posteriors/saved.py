@@ -28,13 +28,13 @@ from bayesfield.graph.compiled import compiled
 from bayesfield.graph.structure import Graph
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.inference.messages.kikuchi import Kikuchi
+from bayesfield.learning.objective import GaussianPrior
 from bayesfield.learning.phases.cases import case_objective
 from bayesfield.learning.precision.at import precision_at
 from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.precision.block import BlockPrecision
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.precision.sparse import SparsePrecision
-from bayesfield.learning.prior import GaussianPrior
 from bayesfield.model.field import RandomField
 from bayesfield.model.prior import Prior
 from bayesfield.posterior.posterior import Posterior

@@ -42,7 +42,11 @@ class Exact(Options):
 
     def preview(self, graph: Graph) -> Cost:
         """Size of the junction tree; found without building it."""
-        return tree_plan.cost(graph.arrays, self._elimination(graph))
+        key = ("size of the junction tree", self)
+        if key not in graph.plans:
+            graph.plans[key] = tree_plan.cost(graph.arrays, self._elimination(graph))
+        cost: Cost = graph.plans[key]
+        return cost
 
     def infer(self, graph: Graph, theta: FloatArray, start: Any = None) -> Marginals:
         key = ("junction tree", self)
@@ -134,7 +138,8 @@ class TreeResponse(TableResponse):
     def covariance(self) -> FloatArray:
         states = joint_states(self._graph) if len(self._graph.arrays.cardinality) >= UNION else None
         if states is None:
-            return self._small_covariance() if self._theta.size * self.size <= _SLAB else super().covariance()
+            small = self._theta.size * self.design.matrix.shape[1] <= _SLAB
+            return self._small_covariance() if small else super().covariance()
         require_dense(self.size, "the full covariance")
         return component_covariance(self._graph, states, self.design, self._theta)
 

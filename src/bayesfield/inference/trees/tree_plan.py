@@ -29,7 +29,8 @@ class Elimination:
     """The best order found, in terms of the variables with more than one state.
 
     variables: (v,) their numbers. order: (v,) positions in ``variables`` as eliminated. entries: Σ clique sizes,
-    infinite when no order stays below MAX_ENTRIES. clique_ptr, clique_members: see kernels.elimination.cliques.
+    infinite when no order stays below MAX_ENTRIES. clique_ptr, clique_members: see kernels.trees.elimination.cliques;
+    widest, host: ``absorb`` there.
     """
 
     variables: IntArray
@@ -37,6 +38,8 @@ class Elimination:
     entries: float
     clique_ptr: IntArray
     clique_members: IntArray
+    widest: IntArray
+    host: IntArray
 
 
 def eliminate(graph: GraphArrays, tries: int, seed: int) -> Elimination:
@@ -51,7 +54,9 @@ def eliminate(graph: GraphArrays, tries: int, seed: int) -> Elimination:
     else:
         order = _greedy(ptr, neighbours, log_size, tries, seed)
     clique_ptr, members, total = elimination.cliques(order, ptr, neighbours, log_size, float(MAX_ENTRIES))
-    return Elimination(variables, order, total, clique_ptr, members)
+    none = np.empty(0, dtype=np.int64)
+    widest, host = elimination.absorb(clique_ptr, members) if np.isfinite(total) else (none, none)
+    return Elimination(variables, order, total, clique_ptr, members, widest, host)
 
 
 def _greedy(ptr: IntArray, neighbours: IntArray, log_size: FloatArray, tries: int, seed: int) -> IntArray:
@@ -100,7 +105,7 @@ def cost(graph: GraphArrays, found: Elimination) -> Cost:
     ptr, members = found.clique_ptr, found.clique_members
     log_size = np.log(graph.cardinality[found.variables[found.order]].astype(np.float64))
     log_clique = np.add.reduceat(log_size[members], ptr[:-1]) if len(members) else np.empty(0)
-    widest, host = elimination.absorb(ptr, members)
+    widest, host = found.widest, found.host
     kept = np.flatnonzero(host == np.arange(len(host)))
     entries = int(np.exp(log_clique[widest[kept]]).sum())
     messages = int(np.exp(log_clique[kept] - log_size[kept]).sum())
@@ -128,7 +133,7 @@ class _Layout:
     def _merge(self, found: Elimination) -> None:
         """Maximal cliques only: members by position, descending; rows before columns."""
         ptr, members = found.clique_ptr, found.clique_members
-        widest, host = elimination.absorb(ptr, members)
+        widest, host = found.widest, found.host
         steps = np.flatnonzero(host == np.arange(len(host)))  # the last step of each merged clique
         number = np.full(len(host), -1, dtype=np.int64)
         number[steps] = np.arange(len(steps))

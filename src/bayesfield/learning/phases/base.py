@@ -21,12 +21,13 @@ class Answer(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """A phase at S parameters: log_z (S,), means (S, F), good (S,) whether inference converged, states."""
+    """A phase at S parameters: log_z (S,), means (S, F), good (S,) whether inference converged. states: to continue
+    from; None where inference keeps none."""
 
     log_z: FloatArray
     means: FloatArray
     good: BoolArray
-    states: list[Any]
+    states: list[Any] | None = None
 
 
 class Phase(Protocol):
@@ -54,6 +55,10 @@ class Phase(Protocol):
         ...
 
     def price(self, size: int) -> Price: ...
+    def prepare(self) -> None:
+        """What inference needs of the structure alone, made before it is first asked."""
+        ...
+
     def bytes(self) -> float:
         """What one evaluation holds in memory, about."""
         ...

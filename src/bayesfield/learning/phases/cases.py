@@ -16,10 +16,9 @@ from bayesfield.graph.structure import counts, weighted_counts
 from bayesfield.inference.auto import Auto
 from bayesfield.inference.contract import Engine
 from bayesfield.inference.trees.log_z_by_component import log_z_by_component
-from bayesfield.learning.objective import Objective, Pointwise
+from bayesfield.learning.objective import GaussianPrior, Objective, Pointwise, gaussian
 from bayesfield.learning.phases.base import Phase
 from bayesfield.learning.phases.graph import GraphPhase
-from bayesfield.learning.prior import GaussianPrior, gaussian
 from bayesfield.model.field import RandomField
 from bayesfield.model.prior import Prior, as_numbers
 from bayesfield.types import FloatArray, IntArray, InvalidInput, Outcome

@@ -80,6 +80,9 @@ class ChainPhase:
             covariance = min(covariance, 2e-10 * float(P) * (size + float(lengths.max(initial=1.0)) * K * K) * size)
         return Price(5e-5 + 4e-9 * work, 3e-4 + covariance)
 
+    def prepare(self) -> None:
+        pass
+
     def bytes(self) -> float:
         """Messages and marginals of all positions, and the inputs."""
         data, labels = self.data, len(self.crf.labels)
@@ -122,7 +125,7 @@ class ChainPhase:
         for s in np.flatnonzero(~good):
             answer = self.by_tree.at(points[s])
             log_z[s], means[s], good[s] = answer.log_z, answer.mean, answer.status.converged
-        return Answers(log_z, means, good, [None] * len(points))
+        return Answers(log_z, means, good)
 
     def _together(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         crf, data, S = self.crf, self.data, len(points)

@@ -29,12 +29,11 @@ from bayesfield import parallel
 from bayesfield.graph.compiled import CompiledField
 from bayesfield.inference.contract import Engine, Price, Traits
 from bayesfield.kernels.likelihood import composite as kernel
-from bayesfield.learning.objective import Objective, Point
+from bayesfield.learning.objective import GaussianPrior, Objective, Point
 from bayesfield.learning.phases.base import Answer, Answers, one_by_one
 from bayesfield.learning.phases.blocks import block_arrays, grown_blocks
 from bayesfield.learning.phases.cases import Cases
 from bayesfield.learning.precision.dense import DensePrecision
-from bayesfield.learning.prior import GaussianPrior
 from bayesfield.response.base import Response, require_dense
 from bayesfield.types import FloatArray, IntArray, Outcome, Status
 
@@ -80,6 +79,9 @@ class CompositePhase:
     def price(self, size: int) -> Price:
         work = float(self.distinct.size) * len(self.blocks_of.states)
         return Price(1e-4 + 1e-8 * work, 1e-3 + 1e-9 * work * size)
+
+    def prepare(self) -> None:
+        pass
 
     def bytes(self) -> float:
         return float(self.distinct.nbytes + 16 * self.field.graph.n_entries)

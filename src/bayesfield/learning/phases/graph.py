@@ -62,6 +62,11 @@ class GraphPhase:
     def price(self, size: int) -> Price:
         return self.engine.price(self.graph, size)
 
+    def prepare(self) -> None:
+        """What inference needs of the graph alone, made before it is first asked."""
+        if self.engine.traits.batched:
+            self.engine.junction_tree(self.graph)  # type: ignore[attr-defined]
+
     def bytes(self) -> float:
         return float(self.engine.preview(self.graph).bytes + _PER_ENTRY * self.graph.n_entries)
 
@@ -81,7 +86,7 @@ class GraphPhase:
             thetas = np.ascontiguousarray((self.design.matrix @ points[rows].T).T) + self.design.offset
             log_z[rows], beliefs = self.engine.infer_many(self.graph, thetas)  # type: ignore[attr-defined]
             means[rows] = (self.design.transpose @ beliefs.T).T
-        return Answers(log_z, means, np.isfinite(log_z), [None] * len(points))
+        return Answers(log_z, means, np.isfinite(log_z))
 
     def response(self, answer: Answer) -> Response:
         theta, marginals = answer.found

@@ -5,12 +5,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bayesfield.inference.contract import Engine
-from bayesfield.learning.objective import Objective, Pointwise
+from bayesfield.learning.objective import GaussianPrior, Objective, Pointwise
 from bayesfield.learning.phases.base import Phase
 from bayesfield.learning.phases.cases import Cases, clamped_phases, read_cases
 from bayesfield.learning.phases.crf_design import compiled_graphs
 from bayesfield.learning.phases.graph import GraphPhase
-from bayesfield.learning.prior import GaussianPrior
 from bayesfield.model.conditional import CRF
 from bayesfield.model.graphs import Graphs
 from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput

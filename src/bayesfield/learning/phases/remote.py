@@ -16,13 +16,12 @@ import pandas as pd
 from bayesfield.graph.compiled import compiled
 from bayesfield.inference.contract import Engine, Price, Traits
 from bayesfield.inference.trees.junction_tree import Exact
-from bayesfield.learning.objective import Objective, Pointwise
+from bayesfield.learning.objective import GaussianPrior, Objective, Pointwise, flat
 from bayesfield.learning.phases.base import Answer, Answers
 from bayesfield.learning.phases.cases import Cases, clamped_phases, fixed_energy, free_log_z, read_cases, require_seen
 from bayesfield.learning.phases.graph import GraphPhase
 from bayesfield.learning.phases.graphs import graph_objective
 from bayesfield.learning.phases.sequences import checked_weights, sequence_objective
-from bayesfield.learning.prior import GaussianPrior, flat
 from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.model.field import RandomField
 from bayesfield.model.graphs import Graphs
@@ -105,6 +104,9 @@ class RemotePhase:
         total = [sum(p) for p in zip(*(one.price for one in self.told), strict=True)]
         return Price(*(t / self.cluster.threads for t in total))
 
+    def prepare(self) -> None:
+        pass
+
     def bytes(self) -> float:
         """Here, nearly nothing: the data are there."""
         return 0.0
@@ -116,7 +118,7 @@ class RemotePhase:
 
     def at_many(self, points: FloatArray, starts: Sequence[Any] | None = None) -> Answers:
         values, gradients, _ = self._all(points)
-        return Answers(values, gradients, np.isfinite(values), [None] * len(points))
+        return Answers(values, gradients, np.isfinite(values))
 
     def _all(self, points: FloatArray) -> tuple[FloatArray, FloatArray, list[Status]]:
         found = self.cluster.each(_evaluated, self.shards, points, self.engine_there)

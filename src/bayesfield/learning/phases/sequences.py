@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from bayesfield.learning.objective import Objective, Pointwise
+from bayesfield.learning.objective import GaussianPrior, Objective, Pointwise
 from bayesfield.learning.phases.base import Phase
 from bayesfield.learning.phases.cases import Cases
 from bayesfield.learning.phases.chain import ChainPhase, expectations, labels_energy, potentials
 from bayesfield.learning.phases.crf_design import as_union, pair_starts
 from bayesfield.learning.phases.graphs import graph_cases
-from bayesfield.learning.prior import GaussianPrior
 from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.model.prior import as_numbers
 from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput

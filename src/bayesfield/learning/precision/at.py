@@ -1,11 +1,10 @@
 """The posterior precision of an objective: at a point, or averaged over points, in the form that is asked for."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from bayesfield.learning.objective import Objective, Point
+from bayesfield.learning.objective import Objective, Point, Points
 from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.precision.block import BlockPrecision
 from bayesfield.learning.precision.dense import DensePrecision
@@ -77,16 +76,16 @@ class Average:
             self._points += points
         self.count += len(points)
 
-    def add_pairs(self, points: FloatArray, states: Any, good: BoolArray, most: int) -> None:
+    def add_pairs(self, points: FloatArray, found: Points | None, good: BoolArray, most: int) -> None:
         """The curvatures of pairs of draws, points (2·pairs, F), of as many good pairs as give ``most`` of them; a pair
-        one of which has none is no longer good. states: to continue inference from."""
+        one of which has none is no longer good. found: whose inference to continue."""
         count = len(good)
         for k in np.flatnonzero(good):
             if self.count >= most:
                 return
             pair = []
             for at in (k, count + k):
-                pair.append(self._objective.at(points[at], None if states is None else states[at]))
+                pair.append(self._objective.at(points[at], None if found is None else found.state(at)))
             try:
                 good[k] = np.isfinite(pair[0].value) and np.isfinite(pair[1].value)
                 if good[k]:

@@ -8,8 +8,8 @@ import numpy as np
 from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, cg
 
+from bayesfield.learning.objective import GaussianPrior
 from bayesfield.learning.precision.base import Precision
-from bayesfield.learning.prior import GaussianPrior
 from bayesfield.response.base import Response
 from bayesfield.types import FloatArray, IndefiniteCurvature, Outcome
 

@@ -4,13 +4,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bayesfield.learning.objective import Objective
+from bayesfield.learning.objective import GaussianPrior, Objective
 from bayesfield.learning.phases.cases import Cases
 from bayesfield.learning.phases.composite import composite_objective, sandwich
 from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.precision.pair_blocks import pair_block_precision
-from bayesfield.learning.prior import GaussianPrior
 from bayesfield.learning.search.learner import Learned, Request
 from bayesfield.learning.search.minimise import lbfgs, newton
 from bayesfield.learning.search.optimum import QUIET, Optimum, Progress

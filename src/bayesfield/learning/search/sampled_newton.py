@@ -16,9 +16,9 @@ from bayesfield.inference.sampling.gibbs_chains import Chains, fresh
 from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.learning.objective import Objective, Point
 from bayesfield.learning.phases.graph import GraphPhase
+from bayesfield.learning.search.minimise import random_width, unseen_parameters
 from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress
 from bayesfield.learning.search.pseudo_likelihood import pseudo_likelihood_map
-from bayesfield.learning.search.starts import random_width, unseen_parameters
 from bayesfield.response.sampled import shrinkage
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, Outcome, Status
 
