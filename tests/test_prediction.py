@@ -137,7 +137,7 @@ def labelling_score(chains, node, edge, labels):
 
 
 def test_supergraph_as_a_predictor(fitted):
-    crf, posterior, data = fitted
+    _, posterior, data = fitted
     found = predict_sequences(posterior, data, "supergraph", n_draws=5)
     assert found.labels.shape == (data.positions,)
     with pytest.raises(bf.InvalidInput, match="above zero"):
@@ -221,7 +221,7 @@ def test_quadratic_is_near_the_posterior_average(fitted):
 
 
 def test_bad_requests_are_refused(fitted):
-    crf, posterior, data = fitted
+    _, posterior, data = fitted
     with pytest.raises(bf.InvalidInput, match="predictor is one of"):
         predict_sequences(posterior, data, "best")
     with pytest.raises(bf.InvalidInput, match="above zero"):

@@ -41,7 +41,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _MANY = 4000  # draws: with 500 most of the distance is their own noise
 AGAINST: dict[str, Predictor] = {
     "NUTS": ("", {}),
-    "MAP": ("Laplace", {"method": "map"}),
+    "MAP": ("Laplace", {"predictor": "map"}),
     "marginal, Laplace": ("Laplace", {"predictor": "marginal", "n_draws": _MANY}),
     "marginal": ("corrected", {"predictor": "marginal", "n_draws": _MANY}),
 }
