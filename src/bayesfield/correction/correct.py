@@ -69,7 +69,7 @@ def _one(
         return _none(optimum, laplace, reason)
     if kind == "expectation propagation":
         return _propagated(objective, mode, laplace)
-    if not objective.free.traits.has_log_z:
+    if not objective.phases[0].traits.has_log_z:
         found = _sampled(objective, optimum, laplace, kind, rng, progress)
     elif kind == "mean":
         found = mean_shift(objective, mode, laplace, rng)

@@ -70,7 +70,8 @@ def variational(
         change = np.log(found.sd / P.sd) / rate.value
         distance = max(length(away), length(change))
         settled = distance < _SETTLED
-        tell(progress, step, distance, rate.value)
+        if progress is not QUIET:
+            tell(progress, step, distance, rate.value)
         m, P = m - rate.value * moves.mean(axis=0), found
         rate.after(np.concatenate([away, change]))
         if dense and not many and np.linalg.norm(away) > _STRONG * np.sqrt(len(m)):
@@ -91,7 +92,7 @@ class _Draws:
     def __init__(self, objective: Objective, curvature_objective: Objective, form: str, curvatures: int) -> None:
         self.objective, self.curvature_objective, self.form = objective, curvature_objective, form
         self.curvatures = curvatures
-        self.even = np.empty((0, objective.size))  # mean slope of each pair of draws
+        self.even = np.empty((0, objective.prior.size))  # mean slope of each pair of draws
         self._states: Any = None
 
     def look(

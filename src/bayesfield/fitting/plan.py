@@ -109,7 +109,7 @@ def request(
     if time_limit is not None and not time_limit > 0:
         raise InvalidInput(f"time_limit, in seconds, is above zero; got {time_limit!r}")
     return Request(
-        _PRIOR if prior is None else as_prior(prior),
+        _PRIOR if prior is None else prior if isinstance(prior, Prior) else as_prior(prior),
         _AUTO if engine == "auto" else as_engine(engine),
         None if response is None else as_engine(response),
         method if isinstance(method, str) and method in MINIMISERS else as_method(method),

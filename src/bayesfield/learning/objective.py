@@ -160,7 +160,7 @@ class Pointwise(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """What a plan is made from: parameters, cases and their weight, the price of an evaluation and of a curvature, bytes; and what the
+    """What a plan is made from: parameters, cases and their weight, prices of an evaluation and a curvature; what the
     phases can do. linear: P has a sparse form. samples: Gibbs chains can stand in. blocks: P is known by blocks."""
 
     size: int
@@ -312,12 +312,16 @@ class Objective:
 
     def curvature(self, point: Point) -> FloatArray:
         """P, dense."""
+        return self.prior.plus(self.likelihood_curvature(point))
+
+    def likelihood_curvature(self, point: Point) -> FloatArray:
+        """Σ_k w_k C_k, dense."""
         if point.status.outcome is Outcome.IMPOSSIBLE:
             raise IndefiniteCurvature(str(point.status))
         total = np.zeros(())
         for phase, answer in zip(self.phases, point.answers, strict=True):
             total = total + phase.weight * phase.response(answer).covariance()
-        return self.prior.plus(total)
+        return total
 
     def variances(self, point: Point) -> FloatArray:
         """About diag(P), (F,), as if tables knew nothing of one another."""

@@ -65,15 +65,8 @@ class CRF:
         self._node_names = [str(y) for y in self.labels] if node_tables is None else _numbered(self.node_tables)
         of_pairs = [f"{a}{'–' if symmetric else '→'}{b}" for a, b in self.edge_labels]
         self._edge_names = of_pairs if edge_tables is None else _numbered(self.edge_tables)
-
-    @property
-    def n_state(self) -> int:
-        """Parameters of W; those of V follow."""
-        return len(self.inputs) * len(self.node_tables)
-
-    @property
-    def n_parameters(self) -> int:
-        return self.n_state + len(self.edge_inputs) * len(self.edge_tables)
+        self.n_state = len(self.inputs) * len(self.node_tables)  # parameters of W; those of V follow
+        self.n_parameters = self.n_state + len(self.edge_inputs) * len(self.edge_tables)
 
     @property
     def parameter_names(self) -> list[str]:
@@ -153,6 +146,10 @@ class Sequences:
     def positions(self) -> int:
         return int(self.ptr[-1])
 
+    def pair_starts(self) -> IntArray:
+        """The positions that have a next one in their sequence."""
+        return np.flatnonzero(np.isin(np.arange(self.positions) + 1, self.ptr, invert=True))
+
 
 def as_sequences(
     crf: CRF, X: Sequence[Any], y: Sequence[Any] | None = None, Z: Sequence[ArrayLike] | None = None
@@ -161,11 +158,8 @@ def as_sequences(
 
     A label may be None, NaN or pd.NA (not known), or a set of labels (one of them).
     """
-    parts = [input_matrix(x, len(crf.inputs), f"sequence {k}") for k, x in enumerate(X)]
-    lengths = np.array([p.shape[0] for p in parts], dtype=np.int64)
+    inputs, lengths = stacked_inputs(X, len(crf.inputs), "sequence")
     ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    empty = sparse.csr_array((0, len(crf.inputs)))
-    inputs = sparse.csr_array(sparse.vstack([empty, *parts], format="csr"))
     rows, which = edge_rows(crf, ptr, Z)
     known = (None, None) if y is None else label_codes(crf, y, lengths)
     return Sequences(ptr, inputs, rows, which, *known)
@@ -248,9 +242,21 @@ def _strange(value: Any, known: Iterable[Any], k: int) -> InvalidInput:
     return InvalidInput(f"sequence {k} has the label {value!r}, which is none of {list(known)}")
 
 
+def stacked_inputs(X: Sequence[Any], width: int, what: str) -> tuple[Any, IntArray]:
+    """The inputs of all instances end to end, sparse by rows, and how many rows each has. Dense ones are stacked first:
+    a conversion for each of thousands of short sequences takes longer than all the rest."""
+    parts = [x if sparse.issparse(x) else _dense(x, width, f"{what} {k}") for k, x in enumerate(X)]
+    lengths = np.array([p.shape[0] for p in parts], dtype=np.int64)
+    if parts and all(isinstance(p, np.ndarray) and p.shape[1] == width for p in parts):
+        return input_matrix(np.concatenate(parts), width, f"some {what}"), lengths
+    rows = [input_matrix(p, width, f"{what} {k}") for k, p in enumerate(parts)]
+    empty = sparse.csr_array((0, width))
+    return sparse.csr_array(sparse.vstack([empty, *rows], format="csr")), lengths
+
+
 def input_matrix(x: Any, width: int, what: str) -> Any:
     """(T, width) numbers, dense or sparse, as sparse rows."""
-    matrix = sparse.csr_array(x) if sparse.issparse(x) else _dense(x, width, what)
+    matrix = sparse.csr_array(x if sparse.issparse(x) else _dense(x, width, what))
     if matrix.shape[1] != width:
         raise InvalidInput(f"{what}: inputs need {width} columns; got shape {matrix.shape}")
     if not np.isfinite(matrix.data).all():
@@ -267,7 +273,7 @@ def _dense(x: Any, width: int, what: str) -> Any:
         array = array.reshape(0, width)
     if array.ndim != 2:
         raise InvalidInput(f"{what}: inputs need a row for each position; got shape {array.shape}")
-    return sparse.csr_array(array)
+    return array
 
 
 def _pair_tables(K: int, first: IntArray, second: IntArray) -> FloatArray:

@@ -110,7 +110,8 @@ class Posterior(Views):
             raise InvalidInput(f"the number of draws must not be negative; got {n}")
         draws = self.form.sample(np.random.default_rng(rng), n).T
         if self.skewness.any():
-            draws = self.sd * to_skewed(draws / self.sd, self.skewness)
+            sd = self.form.sd
+            draws = sd * to_skewed(draws / sd, self.skewness)
         result: FloatArray = self.mean + draws
         return result
 

@@ -9,7 +9,6 @@ from bayesfield.inference.trees.chain import best_labellings, chain_marginals
 from bayesfield.inference.trees.log_z_by_component import log_z_by_component
 from bayesfield.learning.baselines.max_margin import MaxMargin
 from bayesfield.learning.phases.chain import ChainPhase, potentials
-from bayesfield.learning.phases.crf_design import pair_starts
 from bayesfield.model.conditional import CRF, Sequences, as_sequences, label_codes
 from bayesfield.posterior.posterior import Posterior
 from bayesfield.prediction.chain_quadratic import quadratic_labels
@@ -55,7 +54,7 @@ def predict_sequences(
         return tally.prediction(predictor, *quadratic_labels(crf, posterior, data, distance))
     if predictor != "supergraph":
         return tally.prediction(predictor)
-    copies, t = [potentials(crf, data, parameters) for parameters in points], pair_starts(data)
+    copies, t = [potentials(crf, data, parameters) for parameters in points], data.pair_starts()
     pairs, tables = np.stack([t, t + 1], axis=1), [edge[data.which[t]] for _, edge in copies]
     labels, status = supergraph_labels(pairs, [node for node, _ in copies], tables, tie)
     return tally.prediction(predictor, labels, status)

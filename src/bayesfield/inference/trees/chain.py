@@ -14,30 +14,38 @@ from bayesfield.kernels.chains.passes import ChainArrays, Messages
 from bayesfield.types import FloatArray, IntArray
 
 _PARTS = 8
-_BRIEF = 1_000_000  # numbers in all messages below which threads, and their sums, take longer than they save
+_SMALL = 1_000_000  # numbers in all messages below which threads, and their sums, take longer than they save
 
 
 @dataclass(frozen=True, eq=False)
 class ChainMarginals:
-    """log_z: (S,). marginal: (P, K). transitions: (Q, K, K) expected number of each pair of labels, by edge table."""
+    """log_z: (S,). marginal: (P, K). transitions: (Q, K, K) expected number of each pair of labels, by edge table.
+
+    finite: whether plain numbers were enough. They are not where potentials differ by more than e^700 along a sequence,
+    or where no labelling is possible.
+    """
 
     log_z: FloatArray
     marginal: FloatArray
     transitions: FloatArray
     messages: Messages
-
-    @property
-    def finite(self) -> bool:
-        """Whether plain numbers were enough: they are not where potentials differ by more than e^700 along a
-        sequence, or where no labelling is possible."""
-        return bool(np.isfinite(self.log_z).all() and np.isfinite(self.transitions).all())
+    finite: bool = True
 
 
 def chain_marginals(chains: ChainArrays, node: FloatArray, edge: FloatArray) -> ChainMarginals:
     """node (P, K) and edge (Q, K, K) log-potentials."""
-    messages, log_z = _room(node, edge), np.empty(len(chains.ptr) - 1)
+    a, v, b, psi = np.empty((4, *node.shape))
+    messages = Messages(psi, np.empty(edge.shape), np.empty(len(edge)), a, v, b, np.empty(len(node)))
+    log_z, marginal, count = np.empty(len(chains.ptr) - 1), np.zeros(node.shape), len(chains.ptr) - 1
     kernel.exponentials(edge, messages.M, messages.top)
-    marginal = np.zeros_like(node)
+    if node.size < _SMALL:
+        sums = np.zeros(edge.shape)
+        kernel.forward(chains, node, messages, 0, count, log_z)
+        kernel.backward(chains, messages, 0, count, log_z, marginal, sums)
+        with np.errstate(invalid="ignore"):  # infinity times zero, where potentials differ too much: ``finite`` tells
+            transitions = sums * messages.M
+        finite = bool(np.isfinite(log_z).all() and np.isfinite(transitions).all())
+        return ChainMarginals(log_z, marginal, transitions, messages, finite)
 
     def part(bounds: tuple[int, int]) -> FloatArray:
         kernel.forward(chains, node, messages, *bounds, log_z)
@@ -45,16 +53,21 @@ def chain_marginals(chains: ChainArrays, node: FloatArray, edge: FloatArray) -> 
         kernel.backward(chains, messages, *bounds, log_z, marginal, sums)
         return sums
 
-    with np.errstate(invalid="ignore"):  # infinity times zero, where potentials differ too much: ``finite`` tells
+    with np.errstate(invalid="ignore"):
         transitions = _on_parts(chains, node, part) * messages.M
-    return ChainMarginals(log_z, marginal, transitions, messages)
+    finite = bool(np.isfinite(log_z).all() and np.isfinite(transitions).all())
+    return ChainMarginals(log_z, marginal, transitions, messages, finite)
 
 
 def chain_tangent(
     chains: ChainArrays, found: ChainMarginals, node: FloatArray, edge: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """How marginals (P, K, D) and transitions (Q, K, K, D) move along D directions, laid out alike."""
-    moved = np.zeros_like(node)
+    moved = np.zeros(node.shape)
+    if node.size < _SMALL:
+        pairs = np.zeros(edge.shape)
+        kernel.tangent(chains, found.messages, 0, len(chains.ptr) - 1, node, edge, moved, pairs)
+        return moved, pairs
 
     def part(bounds: tuple[int, int]) -> FloatArray:
         pair = np.zeros_like(edge)
@@ -81,15 +94,8 @@ def best_labellings(
     return labels, scores
 
 
-def _room(node: FloatArray, edge: FloatArray) -> Messages:
-    rows = [np.empty_like(node) for _ in range(4)]
-    return Messages(rows[0], np.empty_like(edge), np.empty(len(edge)), rows[1], rows[2], rows[3], np.empty(len(node)))
-
-
 def _on_parts(chains: ChainArrays, node: FloatArray, part: Callable[[tuple[int, int]], FloatArray]) -> FloatArray:
     """The sum of part((first, last)) over runs of sequences with about as many positions each."""
-    if node.size < _BRIEF:
-        return part((0, len(chains.ptr) - 1))
     ends = np.searchsorted(chains.ptr, np.linspace(0, chains.ptr[-1], _PARTS + 1))
     ends[0], ends[-1] = 0, len(chains.ptr) - 1
     bounds = [span for span in parallel.spans(ends.tolist()) if span[0] < span[1]]

@@ -22,7 +22,6 @@ from bayesfield.inference.trees.chain import chain_marginals
 from bayesfield.kernels.chains.passes import ChainArrays
 from bayesfield.learning.objective import Objective
 from bayesfield.learning.phases.chain import potentials
-from bayesfield.learning.phases.crf_design import pair_starts
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.response.base import require_dense
 from bayesfield.types import Cost, FloatArray, Outcome, Status
@@ -75,7 +74,7 @@ class _Passes:
         self._objective, crf, data = objective, objective.data.crf, objective.data.sequences
         require_dense(crf.n_parameters, "expectation propagation", 'Take method="newton" or "lbfgs".')
         K, P = len(crf.labels), data.positions
-        self._pairs = pair_starts(data)
+        self._pairs = data.pair_starts()
         numbers = 8 * (len(self._pairs) * K**4 + P * len(crf.inputs))
         memory.require(
             Cost(float(numbers), 8.0 * numbers, f"a {K**2}×{K**2} site for each of {len(self._pairs):,} pairs"),

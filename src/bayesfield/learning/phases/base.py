@@ -69,6 +69,10 @@ class Phase(Protocol):
         """The covariance of the features."""
         ...
 
+    def covariances(self, points: FloatArray) -> FloatArray:
+        """The sum of the covariances at all of the parameters (S, F), dense; asked of batched phases only."""
+        ...
+
     def variances(self, answer: Answer) -> FloatArray:
         """About the diagonal of the covariance, (F,)."""
         ...
@@ -76,6 +80,14 @@ class Phase(Protocol):
     def blocks(self, answer: Answer) -> tuple[FloatArray, FloatArray] | None:
         """The covariance without what ties different inputs: blocks (D, G, G), and one of the rest; None for none."""
         ...
+
+
+def summed_covariances(phase: Phase, points: FloatArray) -> FloatArray:
+    """``covariances`` for phases that have no faster way."""
+    total = np.zeros((points.shape[1], points.shape[1]))
+    for here in points:
+        total += phase.response(phase.at(here)).covariance()
+    return total
 
 
 def one_by_one(phase: Phase, points: FloatArray, starts: Sequence[Any] | None = None) -> Answers:

@@ -17,14 +17,15 @@ from bayesfield.inference.trees.chain import ChainMarginals, chain_marginals, ch
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.kernels.chains import inputs as kernel
 from bayesfield.kernels.chains.passes import ChainArrays
-from bayesfield.learning.phases.base import Answer, Answers, one_by_one
-from bayesfield.learning.phases.chain_covariance import covariance_by_sequence, worth_it
-from bayesfield.learning.phases.crf_design import as_union, compiled_graphs, pair_starts, restricted
+from bayesfield.learning.phases.base import Answer, Answers, one_by_one, summed_covariances
+from bayesfield.learning.phases.chain_covariance import covariance_by_sequence
+from bayesfield.learning.phases.crf_design import as_union, compiled_graphs, restricted
 from bayesfield.learning.phases.graph import GraphPhase
 from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.response.base import Response, require_dense
 from bayesfield.types import BoolArray, FloatArray, Outcome, Status
 
+_SMALL = 100_000  # inputs up to which one thread has them all
 _PARTS = 8  # of the positions: fixed, so that sums come out the same on any number of cores
 _NUMBERS = 20_000_000  # in the directions that are carried at a time
 _WIDTH = 64  # directions, at most
@@ -72,7 +73,7 @@ class ChainPhase:
     def price(self, size: int) -> Price:
         """An inference goes once over all pairs of labels and twice over all inputs; a direction of the covariance
         costs about three of them, or a sequence's own indicators all directions at once."""
-        K, P = len(self.crf.labels), self.data.positions
+        K, P = len(self.crf.labels), int(self.data.ptr[-1])
         work = float(P * K * K + 2 * self.data.inputs.nnz * K + P * K)
         covariance = 1.2e-8 * work * size
         if worth_it(self.crf, self.data):
@@ -105,7 +106,9 @@ class ChainPhase:
         return chain_marginals(self.chains, node if self.allowed is None else masked(node, self.allowed), edge)
 
     def at(self, parameters: FloatArray, start: Any = None) -> Answer:
-        found = self.marginals(parameters)
+        node, edge = potentials(self.crf, self.data, parameters)
+        node = node if self.allowed is None else masked(node, self.allowed)
+        found = chain_marginals(ChainArrays(self.data.ptr, self.data.which), node, edge)
         if not found.finite:
             other = self.by_tree.at(parameters)
             return other._replace(state=None, found=other)
@@ -114,13 +117,13 @@ class ChainPhase:
 
     def at_many(self, points: FloatArray, starts: Sequence[Any] | None = None) -> Answers:
         """Copies of the sequences side by side, one for each point, as far as they are small."""
-        K, P, Q = len(self.crf.labels), self.data.positions, len(self.data.edge_rows)
+        K, P, Q = len(self.crf.labels), int(self.data.ptr[-1]), len(self.data.edge_rows)
         step = _TOGETHER // max(P * K + Q * K * K, 1)
         if step < 2:
             return one_by_one(self, points, starts)
-        parts = [self._together(points[k : k + step]) for k in range(0, len(points), step)]
-        log_z = np.concatenate([part[0] for part in parts]) if parts else np.empty(0)
-        means = np.concatenate([part[1] for part in parts]) if parts else np.empty(points.shape)
+        log_z, means = np.empty(len(points)), np.empty(points.shape)
+        for k in range(0, len(points), step):
+            log_z[k : k + step], means[k : k + step] = self._together(points[k : k + step])
         good = np.isfinite(log_z)
         for s in np.flatnonzero(~good):
             answer = self.by_tree.at(points[s])
@@ -131,7 +134,7 @@ class ChainPhase:
         crf, data, S = self.crf, self.data, len(points)
         copies, node, edge = self.copies(points)
         found = chain_marginals(copies, node, edge)
-        K, P, Q = len(crf.labels), data.positions, len(data.edge_rows)
+        K, P, Q = len(crf.labels), int(data.ptr[-1]), len(data.edge_rows)
         by_input = found.marginal.reshape(S, P, K).transpose(1, 0, 2).reshape(P, S * K)
         of_node = inputs_transposed(data, np.ascontiguousarray(by_input)).reshape(-1, S, K).transpose(1, 0, 2)
         of_edge = np.einsum("qe,sqk->sek", data.edge_rows, found.transitions.reshape(S, Q, K * K), optimize=True)
@@ -146,7 +149,7 @@ class ChainPhase:
     def copies(self, points: FloatArray) -> tuple[ChainArrays, FloatArray, FloatArray]:
         """The sequences once for each point, end to end: their structure, node and edge log-potentials."""
         crf, data, S = self.crf, self.data, len(points)
-        K, P, Q = len(crf.labels), data.positions, len(data.edge_rows)
+        K, P, Q = len(crf.labels), int(data.ptr[-1]), len(data.edge_rows)
         W = points[:, : crf.n_state].reshape(S, len(crf.inputs), -1)
         V = points[:, crf.n_state :].reshape(S, len(crf.edge_inputs), -1)
         W = W if crf.plain_nodes else W @ crf.node_tables
@@ -165,6 +168,24 @@ class ChainPhase:
         if isinstance(answer.found, Answer):
             return self.by_tree.response(answer.found)
         return ChainResponse(self.crf, self.data, answer.found)
+
+    def covariances(self, points: FloatArray) -> FloatArray:
+        """By copies of the sequences side by side, one for each point, as far as they are small."""
+        crf, data, size = self.crf, self.data, points.shape[1]
+        K, P, Q = len(crf.labels), int(data.ptr[-1]), len(data.edge_rows)
+        step = _TOGETHER // max((P * K + Q * K * K) * size, 1)
+        if step < 2 or worth_it(crf, data):
+            return summed_covariances(self, points)
+        total = np.zeros((size, size))
+        for k in range(0, len(points), step):
+            some = points[k : k + step]
+            chains, node, edge = self.copies(some)
+            found = chain_marginals(chains, node, edge)
+            if found.finite:
+                total += ChainResponse(crf, data, found, chains).covariance()
+            else:
+                total += summed_covariances(self, some)
+        return total
 
     def variances(self, answer: Answer) -> FloatArray:
         """As if positions and pairs of neighbours knew nothing of one another."""
@@ -192,10 +213,12 @@ class ChainPhase:
 
 
 class ChainResponse(Response):
-    """Σ_n C_{x_n} by derivatives of the two passes, a few directions at a time."""
+    """Σ_n C_{x_n} by derivatives of the two passes, a few directions at a time. chains: of several copies of the data,
+    whose covariances are summed; by default of one."""
 
-    def __init__(self, crf: CRF, data: Sequences, found: ChainMarginals) -> None:
+    def __init__(self, crf: CRF, data: Sequences, found: ChainMarginals, chains: ChainArrays | None = None) -> None:
         self._crf, self._data, self._found = crf, data, found
+        self._chains = ChainArrays(data.ptr, data.which) if chains is None else chains
 
     @property
     def size(self) -> int:
@@ -203,7 +226,7 @@ class ChainResponse(Response):
 
     def product(self, vectors: FloatArray) -> FloatArray:
         columns = vectors if vectors.ndim == 2 else vectors[:, None]
-        out = np.empty((self.size, columns.shape[1]))
+        out = np.empty(columns.shape)
         carried = max(self._found.marginal.size + self._found.transitions.size, 1)
         step = int(np.clip(_NUMBERS // carried, 1, _WIDTH))
         for k in range(0, columns.shape[1], step):
@@ -211,26 +234,34 @@ class ChainResponse(Response):
         return out if vectors.ndim == 2 else out[:, 0]
 
     def covariance(self) -> FloatArray:
-        if not worth_it(self._crf, self._data):
+        size = self._crf.n_parameters
+        if size <= _WIDTH:
+            small = self._some(np.eye(size))
+            return (small + small.T) / 2
+        one = len(self._found.marginal) == self._data.positions
+        if not one or not worth_it(self._crf, self._data):
             return super().covariance()
-        require_dense(self.size, "the full covariance")
+        require_dense(size, "the full covariance")
         return covariance_by_sequence(self._crf, self._data, self._found)
 
     def _some(self, columns: FloatArray) -> FloatArray:
         crf, data, D = self._crf, self._data, columns.shape[1]
-        P, K = self._found.marginal.shape
-        Q = len(data.edge_rows)
+        K, P, Q = self._found.marginal.shape[1], data.ptr[-1], len(data.edge_rows)
+        S = len(self._found.transitions) // Q  # copies
         W = columns[: crf.n_state].reshape(len(crf.inputs), -1, D)
         V = columns[crf.n_state :].reshape(len(crf.edge_inputs), -1)
         if not crf.plain_nodes:
             W = np.einsum("dgc,gk->dkc", W, crf.node_tables)
-        node = inputs_times(data, np.ascontiguousarray(W).reshape(len(crf.inputs), -1))
+        node = inputs_times(data, np.ascontiguousarray(W).reshape(len(crf.inputs), -1)).reshape(P, K, D)
         edge = (data.edge_rows @ V).reshape(Q, -1, D)
         if not crf.plain_edges:
             edge = np.einsum("qhc,hs->qsc", edge, _flat(crf.edge_tables), optimize=True)
-        chains = ChainArrays(data.ptr, data.which)
         along = np.ascontiguousarray(edge).reshape(Q, K, K, D)
-        moved, pairs = chain_tangent(chains, self._found, node.reshape(P, K, D), along)
+        if S > 1:
+            node, along = np.tile(node, (S, 1, 1)), np.tile(along, (S, 1, 1, 1))
+        moved, pairs = chain_tangent(self._chains, self._found, node, along)
+        if S > 1:
+            moved, pairs = moved.reshape(S, P, K, D).sum(axis=0), pairs.reshape(S, Q, K, K, D).sum(axis=0)
         of_node = inputs_transposed(data, moved.reshape(P, -1)).reshape(len(crf.inputs), K, D)
         if not crf.plain_nodes:
             of_node = np.einsum("dkc,gk->dgc", of_node, crf.node_tables)
@@ -240,6 +271,14 @@ class ChainResponse(Response):
         return np.concatenate([of_node.reshape(-1, D), of_edge.reshape(-1, D)])
 
 
+def worth_it(crf: CRF, data: Sequences) -> bool:
+    """Whether a sequence has fewer indicators than there are parameters, by half at least, so that covariances go by
+    those of each sequence's own labels (learning.phases.chain_covariance)."""
+    K, longest = len(crf.labels), int((data.ptr[1:] - data.ptr[:-1]).max(initial=0))
+    tables = min(len(data.edge_rows), max(longest - 1, 0))
+    return 2 * (longest * K + tables * K * K) < crf.n_parameters
+
+
 def masked(node: FloatArray, allowed: BoolArray) -> FloatArray:
     """Log-potentials that forbid what is not allowed."""
     return np.where(allowed, node, -np.inf)
@@ -247,7 +286,7 @@ def masked(node: FloatArray, allowed: BoolArray) -> FloatArray:
 
 def labels_energy(data: Sequences, labels: Any, node: FloatArray, edge: FloatArray) -> FloatArray:
     """θ of each sequence's labels (P,), (S,), by node (P, K) and edge (Q, K, K) log-potentials."""
-    t = pair_starts(data)
+    t = data.pair_starts()
     each = node[np.arange(data.positions), labels]
     each[t] += edge[data.which[t], labels[t], labels[t + 1]]
     running = np.concatenate([[0.0], np.cumsum(each)])
@@ -257,8 +296,8 @@ def labels_energy(data: Sequences, labels: Any, node: FloatArray, edge: FloatArr
 
 def potentials(crf: CRF, data: Sequences, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
     """node (P, K) and edge (Q, K, K) log-potentials."""
-    W, V = crf.split(parameters)
-    K = len(crf.labels)
+    K, n = len(crf.labels), crf.n_state
+    W, V = parameters[:n].reshape(len(crf.inputs), -1), parameters[n:].reshape(len(crf.edge_inputs), -1)
     node = inputs_times(data, np.ascontiguousarray(W if crf.plain_nodes else W @ crf.node_tables))
     edge = data.edge_rows @ (V if crf.plain_edges else V @ _flat(crf.edge_tables))
     return node, edge.reshape(-1, K, K)
@@ -301,7 +340,7 @@ def pair_covariance(crf: CRF, data: Sequences, found: ChainMarginals) -> FloatAr
     size = len(crf.edge_inputs) * len(T)
     whole = np.einsum("qe,qf,qgh->egfh", data.edge_rows, data.edge_rows, inside, optimize=True)
     total: FloatArray = np.array(whole).reshape(size, size)
-    pairs = pair_starts(data)
+    pairs = data.pair_starts()
     for first, last in parallel.spans([*range(0, len(pairs), _SLAB), len(pairs)]):
         t = pairs[first:last]
         joint = m.a[t][:, :, None] * m.M[data.which[t]] * m.v[t + 1][:, None, :]
@@ -312,31 +351,35 @@ def pair_covariance(crf: CRF, data: Sequences, found: ChainMarginals) -> FloatAr
 
 def inputs_times(data: Sequences, weights: FloatArray) -> FloatArray:
     """X · weights, (P, K)."""
-    X, out = data.inputs, np.empty((data.positions, weights.shape[1]))
+    X, positions = data.inputs, int(data.ptr[-1])
+    out = np.empty((positions, weights.shape[1]))
+    if len(X.data) <= _SMALL:
+        kernel.times(X.indptr, X.indices, X.data, weights, 0, positions, out)
+        return out
 
     def part(b: tuple[int, int]) -> None:
         kernel.times(X.indptr, X.indices, X.data, weights, *b, out)
 
-    parallel.thread_map(part, _parts(data))
+    parallel.thread_map(part, _parts(positions))
     return out
 
 
 def inputs_transposed(data: Sequences, rows: FloatArray) -> FloatArray:
     """Xᵀ · rows, (D, K)."""
-    X = data.inputs
+    X, positions = data.inputs, int(data.ptr[-1])
+    if len(X.data) <= _SMALL:
+        total = np.zeros((X.shape[1], rows.shape[1]))
+        kernel.transposed(X.indptr, X.indices, X.data, rows, 0, positions, total)
+        return total
 
     def part(b: tuple[int, int]) -> FloatArray:
         out = np.zeros((X.shape[1], rows.shape[1]))
         kernel.transposed(X.indptr, X.indices, X.data, rows, *b, out)
         return out
 
-    parts = parallel.thread_map(part, _parts(data))
-    return parts[0] if len(parts) == 1 else np.asarray(np.sum(parts, axis=0))
+    return np.asarray(np.sum(parallel.thread_map(part, _parts(positions)), axis=0))
 
 
-def _parts(data: Sequences) -> list[tuple[int, int]]:
-    """Runs of positions; one where there is little to do."""
-    if data.inputs.nnz <= 100_000:
-        return [(0, data.positions)]
-    ends = np.linspace(0, data.positions, _PARTS + 1).astype(np.int64)
-    return parallel.spans(ends.tolist())
+def _parts(positions: int) -> list[tuple[int, int]]:
+    """Runs of positions."""
+    return parallel.spans(np.linspace(0, positions, _PARTS + 1).astype(np.int64).tolist())

@@ -16,13 +16,6 @@ from bayesfield.types import FloatArray, IntArray
 _SLAB = 128  # positions in a product
 
 
-def worth_it(crf: CRF, data: Sequences) -> bool:
-    """Whether a sequence has fewer indicators than there are parameters, by half at least."""
-    K, longest = len(crf.labels), int(np.diff(data.ptr).max(initial=0))
-    tables = min(len(data.edge_rows), max(longest - 1, 0))
-    return 2 * (longest * K + tables * K * K) < crf.n_parameters
-
-
 def covariance_by_sequence(crf: CRF, data: Sequences, found: ChainMarginals) -> FloatArray:
     """C, dense."""
     sums = _Sums(len(crf.inputs), len(crf.edge_inputs), len(crf.labels))

@@ -30,7 +30,7 @@ from bayesfield.graph.compiled import CompiledField
 from bayesfield.inference.contract import Engine, Price, Traits
 from bayesfield.kernels.likelihood import composite as kernel
 from bayesfield.learning.objective import GaussianPrior, Objective, Point
-from bayesfield.learning.phases.base import Answer, Answers, one_by_one
+from bayesfield.learning.phases.base import Answer, Answers, one_by_one, summed_covariances
 from bayesfield.learning.phases.blocks import block_arrays, grown_blocks
 from bayesfield.learning.phases.cases import Cases
 from bayesfield.learning.precision.dense import DensePrecision
@@ -104,6 +104,9 @@ class CompositePhase:
 
     def response(self, answer: Answer) -> Response:
         return CompositeResponse(self, answer.found)
+
+    def covariances(self, points: FloatArray) -> FloatArray:
+        return summed_covariances(self, points)
 
     def variances(self, answer: Answer) -> FloatArray:
         return np.diag(self.response(answer).covariance())

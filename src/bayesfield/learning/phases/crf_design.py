@@ -46,14 +46,9 @@ def compiled_graphs(crf: CRF, data: Graphs) -> CompiledField:
 
 def as_union(data: Sequences) -> Graphs:
     """Sequences as graphs whose edges join neighbours."""
-    first = pair_starts(data)
+    first = data.pair_starts()
     edges = np.stack([first, first + 1], axis=1)
     return Graphs(data.ptr, data.inputs, edges, data.edge_rows[data.which[first]], data.labels, data.allowed)
-
-
-def pair_starts(data: Sequences) -> IntArray:
-    """The positions that have a next one in their sequence."""
-    return np.flatnonzero(np.isin(np.arange(data.positions) + 1, data.ptr, invert=True))
 
 
 def restricted(design: Design, allowed: BoolArray) -> Design:

@@ -10,7 +10,7 @@ from bayesfield.graph.compiled import Design, local_variances
 from bayesfield.graph.structure import Graph
 from bayesfield.inference.auto import Auto
 from bayesfield.inference.contract import Engine, Price, Traits
-from bayesfield.learning.phases.base import Answer, Answers, one_by_one
+from bayesfield.learning.phases.base import Answer, Answers, one_by_one, summed_covariances
 from bayesfield.response.base import Response
 from bayesfield.types import FloatArray
 
@@ -91,6 +91,9 @@ class GraphPhase:
     def response(self, answer: Answer) -> Response:
         theta, marginals = answer.found
         return self.engine.response(self.graph, self.design, theta, marginals)
+
+    def covariances(self, points: FloatArray) -> FloatArray:
+        return summed_covariances(self, points)
 
     def variances(self, answer: Answer) -> FloatArray:
         return local_variances(self.graph, self.design, answer.found[1].tables)

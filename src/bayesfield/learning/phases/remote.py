@@ -17,7 +17,7 @@ from bayesfield.graph.compiled import compiled
 from bayesfield.inference.contract import Engine, Price, Traits
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.learning.objective import GaussianPrior, Objective, Pointwise, flat
-from bayesfield.learning.phases.base import Answer, Answers
+from bayesfield.learning.phases.base import Answer, Answers, summed_covariances
 from bayesfield.learning.phases.cases import Cases, clamped_phases, fixed_energy, free_log_z, read_cases, require_seen
 from bayesfield.learning.phases.graph import GraphPhase
 from bayesfield.learning.phases.graphs import graph_objective
@@ -127,6 +127,9 @@ class RemotePhase:
 
     def response(self, answer: Answer) -> Response:
         return RemoteResponse(self, answer.found)
+
+    def covariances(self, points: FloatArray) -> FloatArray:
+        return summed_covariances(self, points)
 
     def variances(self, answer: Answer) -> FloatArray:
         return self.total(_variances, answer.found)

@@ -16,7 +16,7 @@ from bayesfield.learning.objective import GaussianPrior, Objective, Pointwise
 from bayesfield.learning.phases.base import Phase
 from bayesfield.learning.phases.cases import Cases
 from bayesfield.learning.phases.chain import ChainPhase, expectations, labels_energy, potentials
-from bayesfield.learning.phases.crf_design import as_union, pair_starts
+from bayesfield.learning.phases.crf_design import as_union
 from bayesfield.learning.phases.graphs import graph_cases
 from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.model.prior import as_numbers
@@ -52,7 +52,7 @@ class LabelledSequences:
         """The parameters that no position shows without guessing: as ``Cases.unseen``, without forming the design."""
         crf, data = self.crf, self.sequences
         known = np.ones(data.positions, dtype=np.bool_) if data.allowed is None else data.allowed.sum(axis=1) == 1
-        t = pair_starts(data)
+        t = data.pair_starts()
         both = t[known[t] & known[t + 1]]
         node = np.asarray(np.abs(data.inputs[np.flatnonzero(known)]).sum(axis=0)).ravel() > 0
         edge = np.abs(data.edge_rows[data.which[both]]).sum(axis=0) > 0
@@ -87,13 +87,14 @@ def sequence_objective(
     """
     if data.labels is None:
         raise InvalidInput("a CRF is fitted to labelled sequences: give y")
-    if learned and data.allowed is not None and data.positions and data.allowed.all():
+    count = len(data.ptr) - 1
+    if learned and data.allowed is not None and data.allowed.size and data.allowed.all():
         raise InvalidInput("there is nothing to learn from: no label is known")
-    known = checked_weights(weights, len(data))
+    known = None if weights is None else checked_weights(weights, count)
     free: list[Phase] = []
     clamped: list[Phase] = []
     statistic = np.zeros(crf.n_parameters)
-    for weight, some in weight_groups(known, len(data)):
+    for weight, some in weight_groups(known, count):
         part = data if some is None else data.chosen(some)
         free.append(ChainPhase(crf, part, weight))
         whole, partly = _split(part)
@@ -105,12 +106,12 @@ def sequence_objective(
 
 def labels_statistic(crf: CRF, data: Sequences) -> FloatArray:
     """f(y, x) summed over sequences all of whose labels are known, (F,)."""
-    K, P = len(crf.labels), data.positions
+    K, P = len(crf.labels), int(data.ptr[-1])
     assert data.labels is not None
     taken = np.zeros((P, K))
     taken[np.arange(P), data.labels] = 1.0
     pairs = np.zeros((len(data.edge_rows), K, K))
-    t = pair_starts(data)
+    t = data.pair_starts()
     np.add.at(pairs, (data.which[t], data.labels[t], data.labels[t + 1]), 1.0)
     return expectations(crf, data, taken, pairs)
 

@@ -69,7 +69,7 @@ class Average:
         if self._form == "dense":
             total = np.zeros(())
             for point in points:
-                total = total + self._objective.curvature(point)
+                total = total + self._objective.likelihood_curvature(point)
             self._dense = self._dense + total
         else:
             self._responses += [self._objective.response(point) for point in points]
@@ -79,7 +79,14 @@ class Average:
     def add_pairs(self, points: FloatArray, found: Points | None, good: BoolArray, most: int) -> None:
         """The curvatures of pairs of draws, points (2·pairs, F), of as many good pairs as give ``most`` of them; a pair
         one of which has none is no longer good. found: whose inference to continue."""
-        count = len(good)
+        count, phases = len(good), self._objective.phases
+        if self._form == "dense" and all(phase.traits.batched for phase in phases):
+            some = np.flatnonzero(good)[: (most + 1) // 2]
+            draws = points[np.concatenate([some, count + some])]
+            for phase in phases:
+                self._dense = self._dense + phase.weight * phase.covariances(draws)
+            self.count += len(draws)
+            return
         for k in np.flatnonzero(good):
             if self.count >= most:
                 return
@@ -103,7 +110,7 @@ class Average:
     def precision(self, old: Precision | None = None, rate: float = 1.0) -> Precision:
         """old: where that is dense, (1 − rate) old + rate mean; the other forms take the mean."""
         if self._form == "dense":
-            mean = self._dense / self.count
+            mean = self._objective.prior.plus(self._dense / self.count)
             return old.mixed(mean, rate) if isinstance(old, DensePrecision) else DensePrecision(mean)
         if self._form == "matrix-free":
             return MatrixFree(self._responses, self._objective.prior, self._scale())

@@ -46,6 +46,9 @@ class DensePrecision(Precision):
         result: FloatArray = linalg.solve_triangular(self._lower, noise, lower=True, trans="T")
         return result
 
+    def sample(self, rng: np.random.Generator, count: int) -> FloatArray:
+        return self.draws(rng.standard_normal((len(self._matrix), count)))
+
     def matrix(self) -> FloatArray:
         return self._matrix
 

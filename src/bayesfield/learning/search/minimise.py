@@ -251,4 +251,5 @@ class _Log:
     def add(self, point: Point, distance: float, step: float) -> None:
         gradient = float(np.abs(point.gradient).max(initial=0.0))
         self.items.append(Iteration(len(self.items), point.value, gradient, distance, step))
-        self._progress.tell(self.items[-1])
+        if self._progress is not QUIET:
+            self._progress.tell(self.items[-1])

@@ -51,7 +51,13 @@ class Progress:
         return self._end is not None and time.monotonic() > self._end
 
 
-QUIET = Progress()
+class _Quiet(Progress):
+    """Nobody watches, and there is no hurry."""
+
+    expired = False  # type: ignore[assignment]
+
+
+QUIET = _Quiet()
 
 
 class Start(NamedTuple):
