@@ -32,10 +32,10 @@ def marginal_skewness(
     """γ of every parameter, (F,); not for very many parameters. of: instead, of the combinations Wλ, (D, F)."""
     if len(mean) > MOST or not len(mean):
         return None
-    if not objective.free.traits.has_log_z:
+    if not objective.phases[0].traits.has_log_z:
         return _sampled_skewness(objective, mean, precision, of)
     along = _directions(precision, of)
-    linear = objective.free.traits.linear_response
+    linear = objective.phases[0].traits.linear_response
     derivatives = objective.second_derivatives(mean, along) if linear else None
     if derivatives is not None:
         result: FloatArray = -np.einsum("fd,fd->d", along, derivatives)

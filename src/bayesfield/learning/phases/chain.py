@@ -68,7 +68,7 @@ class ChainPhase:
         return self
 
     def choose(self, engine: Any) -> tuple[Engine, str]:
-        return self.engine, f"exact inference was chosen: {len(self.data):,} chains of labels"
+        return self.engine, f"exact inference was chosen: {len(self.data.ptr) - 1:,} chains of labels"
 
     def price(self, size: int) -> Price:
         """An inference goes once over all pairs of labels and twice over all inputs; a direction of the covariance
