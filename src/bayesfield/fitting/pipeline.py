@@ -52,11 +52,11 @@ class Found:
 
     @property
     def engine_name(self) -> str:
-        return self.learner or repr(self.objective.free.engine)
+        return self.learner or repr(self.objective.phases[0].engine)
 
     @property
     def response_name(self) -> str:
-        return self.learner if self.own else repr(self.curvature_objective.free.engine)
+        return self.learner if self.own else repr(self.curvature_objective.phases[0].engine)
 
     @property
     def good(self) -> bool:

@@ -41,7 +41,7 @@ class LabelledSequences:
 
     @property
     def n_cases(self) -> int:
-        return len(self.sequences)
+        return len(self.sequences.ptr) - 1
 
     @cached_property
     def cases(self) -> Cases:
