@@ -117,9 +117,9 @@ def test_what_cannot_fit_is_refused_before_it_is_allocated(name):
 
 def test_memory_is_asked_before_the_tree_is_built(monkeypatch):
     """The same job passes or is refused by what is free now."""
-    field = bf.grid(12, 12)
+    field = bf.grid(16, 16)  # beyond what there always is
     monkeypatch.setattr("bayesfield.memory.available_bytes", lambda: 1000)
     with pytest.raises(bf.TooLarge, match=r"table entries.*Use bf\.Bethe"):
-        bf.infer(field, np.zeros(408), bf.Exact())
+        bf.infer(field, np.zeros(736), bf.Exact())
     monkeypatch.undo()
-    assert bf.infer(field, np.zeros(408), bf.Exact()).log_z == pytest.approx(144 * np.log(2))
+    assert bf.infer(field, np.zeros(736), bf.Exact()).log_z == pytest.approx(256 * np.log(2))

@@ -92,6 +92,7 @@ def test_a_covariance_that_does_not_fit_is_left_out(posterior, monkeypatch):
     pytest.importorskip("xarray")
     monkeypatch.setattr("bayesfield.memory.available_bytes", lambda: 1000)
     monkeypatch.setattr("bayesfield.memory._TRIFLE", 0)
+    monkeypatch.setattr("bayesfield.response.base._SURE", 0)
     found = bf.to_xarray(posterior, n=2)
     assert "covariance" not in found
     assert found["draws"].shape == (2, 8)

@@ -50,12 +50,11 @@ from bayesfield.model.ordinal import ordinal
 from bayesfield.model.partitions import CaseFiles, SequenceFiles
 from bayesfield.model.prior import Normal
 from bayesfield.model.scales import recoding
-from bayesfield.posterior.check import Check
 from bayesfield.posterior.evidence import LogEvidence
 from bayesfield.posterior.imputation import Imputation
 from bayesfield.posterior.posterior import Posterior
 from bayesfield.posterior.recoded import recoded
-from bayesfield.posterior.record import FitRecord, Plan
+from bayesfield.posterior.record import Check, FitRecord, Plan
 from bayesfield.prediction.chain import average_over, predict_sequences
 from bayesfield.prediction.graph import predict_graphs
 from bayesfield.prediction.n_best import Labelling, n_best_sequences

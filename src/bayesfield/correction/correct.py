@@ -7,6 +7,7 @@ import numpy as np
 
 from bayesfield.correction.sampled import sampled_variational
 from bayesfield.correction.second_order import (
+    FAR,
     Corrected,
     CorrectionRecord,
     corrected,
@@ -23,7 +24,6 @@ from bayesfield.learning.search.optimum import QUIET, Optimum, Progress
 from bayesfield.types import FloatArray
 
 KINDS = ("auto", "none", "mean", "variational")
-FAR = "far from a Gaussian"  # what a record's reason begins with where no correction is believed
 _SKEWED = 3.0  # skewness of a marginal beyond which modes of hidden variables are taken to overlap
 _FAR = 1.0  # posterior sd: largest shift of a mean that is believed to second order
 

@@ -32,7 +32,6 @@ from bayesfield.learning.phases.graph import GraphPhase
 from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.optimum import QUIET, Progress
-from bayesfield.learning.search.sampled_newton import sampled_precision
 from bayesfield.response.sampled import within_covariance
 from bayesfield.types import FloatArray
 
@@ -156,4 +155,4 @@ class _SpreadChains:
         slopes = np.array([f.mean(axis=0) - d.mean(axis=0) + o.prior.pull(m) for f, d in halves])
         some = draws[: 2 * CURVATURES] if len(o.phases) > 1 else draws[:1]
         guessed = np.mean(np.array([o.observed_covariance(draw) for draw in some]), axis=0)
-        return slopes, sampled_precision(o, within, guessed)
+        return slopes, o.sampled_precision(within, guessed)

@@ -14,6 +14,7 @@ from bayesfield.learning.objective import Objective
 from bayesfield.learning.precision.base import Precision
 from bayesfield.types import BoolArray, FloatArray
 
+FAR = "far from a Gaussian"  # what a record's reason begins with where no correction is believed
 _STEP = 0.1  # of the second differences, in posterior standard deviations
 _BATCHES = 8  # of samples, whose spread is the Monte-Carlo error
 MAX_DIRECTIONS = 400  # of second differences; beyond it, random directions stand for all

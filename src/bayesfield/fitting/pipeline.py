@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bayesfield.correction.correct import FAR, correct
-from bayesfield.correction.second_order import Corrected
+from bayesfield.correction.correct import correct
+from bayesfield.correction.second_order import FAR, Corrected
 from bayesfield.fitting.display import LONG, shown
 from bayesfield.fitting.plan import SAMPLED, Planned, Request, make_plan
 from bayesfield.fitting.prior_learning import adapted
@@ -24,10 +24,10 @@ from bayesfield.learning.search.minimise import checked_start, search, starting_
 from bayesfield.learning.search.optimum import QUIET, Optimum, Progress
 from bayesfield.learning.search.sampled_newton import enough_chains, sampled_newton, sampled_start
 from bayesfield.model.prior import Parametrised, Prior
-from bayesfield.posterior.check import Check, check_fit
+from bayesfield.posterior.check import check_fit
 from bayesfield.posterior.posterior import Posterior, reason_for_refusal
 from bayesfield.posterior.prior_record import PriorRecord
-from bayesfield.posterior.record import SAMPLED_NEWTON, FitRecord
+from bayesfield.posterior.record import SAMPLED_NEWTON, Check, FitRecord
 from bayesfield.response.linear import NotSparse
 from bayesfield.types import FitWarning, FloatArray, IndefiniteCurvature, Status
 

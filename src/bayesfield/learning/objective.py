@@ -358,6 +358,10 @@ class Objective:
             total -= phase.weight * phase.at(parameters).mean
         return total
 
+    def sampled_precision(self, free: FloatArray, observed: FloatArray | float) -> FloatArray:
+        """P = w C − C_data + Λ⁻¹ from the free phase's covariance and that of what the data take."""
+        return self.prior.plus(self.phases[0].weight * free - observed)
+
     def observed_covariance(self, parameters: FloatArray) -> FloatArray | float:
         """−Σ_{k>0} w_k C_k, (F, F): the covariance of what the data take; nothing where all is observed."""
         total: FloatArray | float = 0.0

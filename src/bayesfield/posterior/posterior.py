@@ -19,11 +19,11 @@ from bayesfield.learning.objective import GaussianPrior, Objective, gaussian
 from bayesfield.learning.phases.cases import field_objective
 from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.precision.dense import DensePrecision
-from bayesfield.learning.search.by_name import LEARNERS
+from bayesfield.learning.search.learner import LEARNERS
 from bayesfield.learning.search.sampled_newton import enough_chains
 from bayesfield.model.field import RandomField
 from bayesfield.model.prior import Parametrised, Prior
-from bayesfield.posterior.check import Check, check_fit
+from bayesfield.posterior.check import check_fit
 from bayesfield.posterior.edges import (
     Signs,
     edge_table,
@@ -36,7 +36,7 @@ from bayesfield.posterior.edges import (
 )
 from bayesfield.posterior.evidence import LogEvidence, Peak, log_evidence
 from bayesfield.posterior.imputation import Imputation, impute
-from bayesfield.posterior.record import FitRecord
+from bayesfield.posterior.record import Check, FitRecord
 from bayesfield.posterior.views import Views
 from bayesfield.response.base import require_dense
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput

@@ -3,19 +3,22 @@
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from bayesfield.correction.second_order import CorrectionRecord
-from bayesfield.learning.search.by_name import LEARNERS
+from bayesfield.learning.search.learner import LEARNERS
 from bayesfield.learning.search.optimum import Iteration, Starts
-from bayesfield.posterior.check import Check
 from bayesfield.posterior.prior_record import PriorRecord
-from bayesfield.types import Status
+from bayesfield.types import FloatArray, Status
 
 SAMPLED_NEWTON = "sampled newton"  # what a search by the sampled engine is called
 _FORMS = {  # what a form leaves out, where it leaves anything out
     "block": "block: widths of each block given all other parameters; too narrow where blocks go together",
     "matrix-free": "matrix-free: widths are probed, with an error (posterior.form.sd_error)",
 }
+
+_GOOD, _FAIR = 0.1, 0.3  # root mean square bias in posterior sd
+_WIDTHS = 0.1  # largest share by which the median width may be off
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,55 @@ class Plan:
             f"price       about {self.total:.2g} s of counted work: {parts}; {self.bytes / 2**20:,.0f} MiB",
         ]
         return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class Check:
+    """What ``posterior.check`` found, parameter by parameter.
+
+    bias: (mode − true mode) / sd. error: its Monte-Carlo error. sd_ratio: the fit's sd over the sampled. Each (F,).
+    """
+
+    names: list[str]
+    bias: FloatArray
+    error: FloatArray
+    sd_ratio: FloatArray
+
+    @property
+    def rms(self) -> float:
+        """Root mean square bias, with what Monte-Carlo error adds to it taken off."""
+        if not len(self.bias):
+            return 0.0
+        return float(np.sqrt(np.clip(np.mean(self.bias**2) - np.mean(self.error**2), 0.0, None)))
+
+    @property
+    def passed(self) -> bool:
+        return self.rms <= _GOOD and abs(self.width - 1.0) <= _WIDTHS
+
+    @property
+    def width(self) -> float:
+        """The fit's widths over the sampled ones: the median."""
+        return float(np.median(self.sd_ratio)) if len(self.sd_ratio) else 1.0
+
+    @property
+    def verdict(self) -> str:
+        if self.passed:
+            return "good: the mode and the widths are right"
+        remedy = "polish it by fit(..., engine=bf.Sampled(), start=posterior.mode), or take larger regions (bf.Kikuchi)"
+        grade = "fair" if self.rms <= _FAIR else "poor"
+        return f"{grade}: {remedy}"
+
+    def summary(self) -> pd.DataFrame:
+        """A row for each parameter."""
+        index = pd.Index(self.names, name="parameter")
+        return pd.DataFrame({"bias": self.bias, "error": self.error, "sd_ratio": self.sd_ratio}, index=index)
+
+    def __str__(self) -> str:
+        noise = float(np.sqrt(np.mean(self.error**2))) if len(self.error) else 0.0
+        return (
+            f"the mode is within {self.rms:.2f} sd (rms; largest {np.abs(self.bias).max(initial=0.0):.2f}, "
+            f"±{noise:.2f}) of the true one, widths are {self.width:.2f} of the sampled ones: {self.verdict}"
+        )
 
 
 @dataclass(frozen=True)

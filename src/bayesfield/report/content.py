@@ -8,9 +8,9 @@ import pandas as pd
 
 from bayesfield.model.conditional import CRF
 from bayesfield.model.field import RandomField
-from bayesfield.posterior.check import Check
 from bayesfield.posterior.edges import VERDICTS
 from bayesfield.posterior.posterior import Posterior
+from bayesfield.posterior.record import Check
 from bayesfield.report.findings import Checked, Remark, Weighed, alarm, checked, ended, remarks, weighed
 from bayesfield.report.network import MOST_EDGES, Known, Network, known_edges, network_of
 from bayesfield.report.rows import MOST_ROWS, Rows, rows_of

@@ -5,11 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfield.correction.correct import FAR
-from bayesfield.posterior.check import Check
+from bayesfield.correction.second_order import FAR
 from bayesfield.posterior.evidence import LogEvidence
 from bayesfield.posterior.posterior import Posterior
-from bayesfield.posterior.record import FitRecord
+from bayesfield.posterior.record import Check, FitRecord
 from bayesfield.report.wording import count, sentence
 from bayesfield.types import BayesfieldError, Outcome
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from bayesfield.files import write_text
-from bayesfield.posterior.check import Check
 from bayesfield.posterior.posterior import Posterior
+from bayesfield.posterior.record import Check
 from bayesfield.report.content import Content, collect
 from bayesfield.report.pictures import bar, convergence
 from bayesfield.report.rows import COLUMNS, OF_EDGES

@@ -22,9 +22,8 @@ from bayesfield.model.adaptive_prior import ARD, Cauchy
 from bayesfield.model.conditional import CRF
 from bayesfield.model.field import FactorBlock, RandomField, as_states
 from bayesfield.model.prior import Normal, Prior
-from bayesfield.posterior.check import Check
 from bayesfield.posterior.prior_record import PriorRecord
-from bayesfield.posterior.record import FitRecord, Plan
+from bayesfield.posterior.record import Check, FitRecord, Plan
 from bayesfield.types import Cost, IntArray, InvalidInput, Outcome, Status
 
 KINDS: dict[str, Any] = {

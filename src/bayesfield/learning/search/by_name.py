@@ -4,7 +4,7 @@ from typing import Any
 
 from bayesfield.learning.search.contrastive import ContrastiveDivergence
 from bayesfield.learning.search.iterative_scaling import IterativeScaling
-from bayesfield.learning.search.learner import Learner
+from bayesfield.learning.search.learner import LEARNERS, Learner
 from bayesfield.learning.search.moment_matching import PseudoMoments
 from bayesfield.learning.search.pseudo_likelihood import PseudoLikelihood
 from bayesfield.types import InvalidInput
@@ -17,17 +17,17 @@ _KNOWN = (
     IterativeScaling(),
     PseudoMoments(),
 )
-LEARNERS: dict[str, Learner] = {learner.name: learner for learner in _KNOWN}
+_BY_NAME: dict[str, Learner] = {name: learner for name, learner in zip(LEARNERS, _KNOWN, strict=True)}
 METHODS = (*MINIMISERS, *LEARNERS)
-BIASED = frozenset(name for name, learner in LEARNERS.items() if not learner.at_mode)
+BIASED = frozenset(name for name, learner in _BY_NAME.items() if not learner.at_mode)
 
 
 def as_method(method: Any) -> str | Learner:
     """A learner from itself or from its name; names of minimisers as they are. Refuses everything else."""
     if isinstance(method, str) and method in MINIMISERS:
         return method
-    if isinstance(method, str) and method in LEARNERS:
-        return LEARNERS[method]
+    if isinstance(method, str) and method in _BY_NAME:
+        return _BY_NAME[method]
     if isinstance(method, Learner) and not isinstance(method, type):
         return method
     names = ", ".join(f'"{name}"' for name in METHODS)

@@ -7,6 +7,8 @@ from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.search.optimum import QUIET, Optimum, Progress
 from bayesfield.types import FloatArray
 
+LEARNERS = ("pseudo_likelihood", "cd", "pcd", "iterative_scaling", "pseudo_moments")  # their names
+
 
 class Request(NamedTuple):
     """How to search: where to begin, how close to come, in which form a learner's own precision is wanted."""

@@ -71,7 +71,7 @@ def sampled_newton(
     average = precision
     if covariances:
         free = _average(phase, mean, covariances, noises)
-        average = sampled_precision(objective, free, np.mean(np.array(hidden), axis=0))
+        average = objective.sampled_precision(free, np.mean(np.array(hidden), axis=0))
     point = _point(objective, mean, chains)
     outcome = Outcome.OPTIMUM if converged else Outcome.TIME_UP if progress.expired else Outcome.NO_OPTIMUM
     detail, gap = _RESIDUAL, _memory(objective, engine, point, average)
@@ -86,11 +86,6 @@ def sampled_gradient(objective: Objective, parameters: FloatArray, mean: FloatAr
     """∇L with E[f] of the free phase sampled."""
     weight: float = objective.free.weight
     return weight * mean - objective.observed_mean(parameters) + objective.prior.pull(parameters)
-
-
-def sampled_precision(objective: Objective, free: FloatArray, guessed: FloatArray | float) -> FloatArray:
-    """P = w C − C_data + Λ⁻¹ from the free phase's covariance and that of what the data take."""
-    return objective.prior.plus(objective.free.weight * free - guessed)
 
 
 def _point(objective: Objective, parameters: FloatArray, chains: Chains | None) -> Point:
@@ -202,7 +197,7 @@ def factored(
     Far from an optimum, or by noise, it need not be positive definite; w C + Λ⁻¹, which is above it and stands in, is.
     """
     for taken in (guessed, 0.0):
-        precision = sampled_precision(objective, free, taken)
+        precision = objective.sampled_precision(free, taken)
         try:
             return precision, linalg.cho_factor(precision)
         except linalg.LinAlgError:
