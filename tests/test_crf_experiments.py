@@ -5,15 +5,14 @@ import pandas as pd
 import pytest
 
 import bayesfield as bf
-from bayesfield import experiments
 from bayesfield.diagnostics import calibration_error
-from bayesfield.experiments import letters
-from bayesfield.experiments.paper import document_comparison, document_prediction, documents
+from bayesfield.experiments import figures, letters
+from bayesfield.experiments.paper import document_comparison, document_prediction, documents, methods
 from bayesfield.experiments.paper.predictors import scores, total_variation
 from bayesfield.experiments.store import Store
 from bayesfield.prediction.tally import Prediction
 
-TINY = experiments.Scale("tiny", models=1, sets=1, draws=100, restarts=2, exchange_draws=10, exchange_thin=2)
+TINY = methods.Scale("tiny", models=1, sets=1, draws=100, restarts=2, exchange_draws=10, exchange_thin=2)
 
 
 @pytest.fixture
@@ -35,11 +34,11 @@ def small(monkeypatch, elsewhere):
 
 
 def test_posteriors_by_number_of_files(small, tmp_path):
-    table = experiments.reproduce("fig6", tmp_path / "six", TINY)
+    table = figures.reproduce("fig6", tmp_path / "six", TINY)
     assert set(table["method"]) == {"HMC", *small}
     assert sorted(table["N"].unique()) == [2, 3]
     assert np.isfinite(table["cvm"]).all()
-    shown = experiments.experiment("fig6").shown(table)
+    shown = figures.experiment("fig6").shown(table)
     assert list(shown.columns) == ["N = 2", "N = 3", "seconds"]
     for suffix in ("png", "svg", "csv"):
         assert (tmp_path / "six" / f"fig6.{suffix}").exists()
@@ -48,8 +47,8 @@ def test_posteriors_by_number_of_files(small, tmp_path):
 
 @pytest.mark.parametrize(("figure", "kind"), [("fig7", "worst"), ("fig8", "best")])
 def test_marginals_of_a_chain_crf(small, figure, kind, tmp_path):
-    experiments.reproduce(figure, tmp_path / figure, TINY)
-    chosen = experiments.experiment(figure)
+    figures.reproduce(figure, tmp_path / figure, TINY)
+    chosen = figures.experiment(figure)
     found = chosen.histograms_in(Store(tmp_path / figure))
     assert set(found) == set(small)
     assert chosen.histograms == (kind,)
@@ -58,13 +57,13 @@ def test_marginals_of_a_chain_crf(small, figure, kind, tmp_path):
 
 def test_every_predictor_on_lines(elsewhere, tmp_path):
     scale = document_prediction.SplitScale("tiny", splits=2, lines=40, train=4, test=3)
-    table = experiments.reproduce("faq", tmp_path / "faq", scale)
+    table = figures.reproduce("faq", tmp_path / "faq", scale)
     assert set(table["method"]) == set(document_prediction.PREDICTORS)
     assert table["error"].between(0, 1).all()
     assert (table["log_loss"] > 0).all()
     assert table.loc[table["method"] == "max margin", "unsettled"].eq(0).all()
     assert table.loc[table["method"] == "marginal", "unsettled"].gt(0).all()
-    again = experiments.reproduce("faq", tmp_path / "faq", scale)  # nothing left to do: the same table
+    again = figures.reproduce("faq", tmp_path / "faq", scale)  # nothing left to do: the same table
     pd.testing.assert_frame_equal(table, again)
 
 
@@ -74,14 +73,14 @@ def test_letters_at_a_tiny_scale(tmp_path, monkeypatch, letter_folder):
     monkeypatch.setattr(letters, "LETTERS", "abc")
     monkeypatch.setattr(letters, "AGAINST", {k: v for k, v in letters.AGAINST.items() if k != "marginal"})
     scale = letters.LetterScale("tiny", (4,), (3,), (0.5,), test=3, draws=20)
-    table = experiments.reproduce("ocr", tmp_path / "ocr", scale, data=letter_folder)
+    table = figures.reproduce("ocr", tmp_path / "ocr", scale, data=letter_folder)
     assert set(table["task"]) == {"predictors", "sampled", "fold"}
     sampled = table[table["task"] == "sampled"].set_index("method")
     assert 0 < sampled.loc["NUTS", "distance"] < 0.5  # its two chains
     assert 0 < sampled.loc["marginal, Laplace", "distance"] < 1
     assert (tmp_path / "ocr" / "ocr.png").exists()
     with pytest.raises(bf.InvalidInput, match="there is no folder"):
-        experiments.reproduce("ocr", tmp_path / "no", scale, data=tmp_path / "nowhere")
+        figures.reproduce("ocr", tmp_path / "no", scale, data=tmp_path / "nowhere")
 
 
 @pytest.fixture
@@ -106,7 +105,7 @@ def letter_folder(tmp_path):
 
 def test_letters_are_asked_for_where_they_are_not(elsewhere, tmp_path):
     with pytest.raises(bf.InvalidInput, match="the letters are not here"):
-        experiments.reproduce("ocr", tmp_path / "ocr")
+        figures.reproduce("ocr", tmp_path / "ocr")
 
 
 def test_files_of_the_faq_where_they_are(monkeypatch, tmp_path):

@@ -17,10 +17,10 @@ from bayesfield.learning.phases.blocks import grown_blocks
 from bayesfield.learning.phases.cases import field_objective
 from bayesfield.learning.phases.composite import composite_objective, sandwich, score_variance
 from bayesfield.learning.precision.at import precision_at
-from bayesfield.learning.search.learner import LEARNERS
 from bayesfield.learning.search.by_name import METHODS as KNOWN
 from bayesfield.learning.search.contrastive import contrastive_divergence
 from bayesfield.learning.search.iterative_scaling import iterative_scaling, scaling_groups
+from bayesfield.learning.search.learner import LEARNERS
 from bayesfield.learning.search.minimise import newton
 from bayesfield.learning.search.pseudo_likelihood import composite_map
 from bayesfield.posterior.edges import edges_of

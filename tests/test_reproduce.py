@@ -13,12 +13,12 @@ import pytest
 from typer.testing import CliRunner
 
 import bayesfield as bf
-from bayesfield import experiments
 from bayesfield.cli.app import app
+from bayesfield.experiments import figures
 from bayesfield.experiments.paper import cases, grids, methods
 from bayesfield.experiments.store import Store
 
-TINY = experiments.Scale("tiny", models=2, sets=2, draws=60, restarts=3, exchange_draws=15, exchange_thin=2)
+TINY = methods.Scale("tiny", models=2, sets=2, draws=60, restarts=3, exchange_draws=15, exchange_thin=2)
 COLUMNS = ["method", "N", "model", "set", "cvm", "floor", "seconds", "converged", "mpsrf", "draws"]
 
 
@@ -33,7 +33,7 @@ def small(monkeypatch):
 
 
 def test_table_figure_and_manifest(small, tmp_path):
-    table = experiments.reproduce("fig2", tmp_path, TINY)
+    table = figures.reproduce("fig2", tmp_path, TINY)
     written = pd.read_csv(tmp_path / "fig2.csv")
     assert list(written.columns) == COLUMNS
     assert set(table["method"]) == {"HMC", *small}
@@ -53,7 +53,7 @@ def test_table_figure_and_manifest(small, tmp_path):
 
 
 def test_interrupted_run_ends_in_the_same_table(small, tmp_path, monkeypatch):
-    whole = experiments.reproduce("fig2", tmp_path / "whole", TINY)
+    whole = figures.reproduce("fig2", tmp_path / "whole", TINY)
     calls, whole_method = [], small["MC-BP"]
 
     def interrupted(*arguments):
@@ -64,19 +64,19 @@ def test_interrupted_run_ends_in_the_same_table(small, tmp_path, monkeypatch):
 
     monkeypatch.setitem(small, "MC-BP", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        experiments.reproduce("fig2", tmp_path / "parts", TINY)
+        figures.reproduce("fig2", tmp_path / "parts", TINY)
     assert not (tmp_path / "parts" / "fig2.csv").exists()
     assert not json.loads((tmp_path / "parts" / "manifest.json").read_text())["finished"]
     kept = len(list((tmp_path / "parts" / "cells").glob("*.json")))
     assert 5 < kept < 20
-    again = experiments.reproduce("fig2", tmp_path / "parts", TINY)
+    again = figures.reproduce("fig2", tmp_path / "parts", TINY)
     pd.testing.assert_frame_equal(again.drop(columns="seconds"), whole.drop(columns="seconds"))
 
 
 def test_worst_and_best_marginals(small, tmp_path):
-    table = experiments.reproduce("fig3", tmp_path, TINY)
+    table = figures.reproduce("fig3", tmp_path, TINY)
     assert set(table["N"]) == {30}
-    found = experiments.experiment("fig3").histograms_in(Store(tmp_path))
+    found = figures.experiment("fig3").histograms_in(Store(tmp_path))
     assert set(found) == set(small)
     for arrays in found.values():
         assert arrays["worst_cvm"] >= arrays["best_cvm"]
@@ -89,7 +89,7 @@ def test_worst_and_best_marginals(small, tmp_path):
 def test_edge_strengths(small, figure, tmp_path, monkeypatch):
     monkeypatch.setattr(cases, "STRENGTHS", (0.1, 1.0))
     monkeypatch.setattr(cases, "CASES", 40)
-    table = experiments.reproduce(figure, tmp_path, TINY)
+    table = figures.reproduce(figure, tmp_path, TINY)
     assert sorted(table["d"].unique()) == [0.1, 1.0]
     assert "d" in pd.read_csv(tmp_path / f"{figure}.csv").columns
 
@@ -109,15 +109,15 @@ def test_truth_of_the_cases():
 
 
 def test_a_folder_with_another_run_is_refused(small, tmp_path):
-    experiments.reproduce("fig3", tmp_path, TINY)
+    figures.reproduce("fig3", tmp_path, TINY)
     with pytest.raises(bf.InvalidInput, match="other settings"):
-        experiments.reproduce("fig3", tmp_path, TINY, seed=1)
+        figures.reproduce("fig3", tmp_path, TINY, seed=1)
 
 
 @pytest.mark.parametrize(("name", "scale"), [("fig9", "quick"), ("fig2", "huge")])
 def test_unknown_names_are_refused(name, scale, tmp_path):
     with pytest.raises(bf.InvalidInput, match="is one of"):
-        experiments.reproduce(name, tmp_path, scale)
+        figures.reproduce(name, tmp_path, scale)
 
 
 def test_a_method_without_a_posterior_is_a_row(small, tmp_path, monkeypatch):
@@ -125,7 +125,7 @@ def test_a_method_without_a_posterior_is_a_row(small, tmp_path, monkeypatch):
         return methods.Outcome(None, 0.1, False, note="no posterior")
 
     monkeypatch.setattr(grids, "METHODS", {"refuses": refuse})
-    table = experiments.reproduce("fig3", tmp_path, TINY)
+    table = figures.reproduce("fig3", tmp_path, TINY)
     row = table[table["method"] == "refuses"].iloc[0]
     assert np.isnan(row["cvm"])
     assert not row["converged"]
@@ -141,11 +141,13 @@ def test_command_line(small, tmp_path, monkeypatch):
 
 PARALLEL = """
 import sys
-from bayesfield import experiments
 
-TINY = experiments.Scale("tiny", models=1, sets=2, draws=60, restarts=3, exchange_draws=15, exchange_thin=2)
+from bayesfield.experiments import figures
+from bayesfield.experiments.paper import methods
+
+TINY = methods.Scale("tiny", models=1, sets=2, draws=60, restarts=3, exchange_draws=15, exchange_thin=2)
 if __name__ == "__main__":
-    experiments.reproduce("fig2", sys.argv[1], TINY, jobs=int(sys.argv[2]), methods=("BL-MP", "MC-BP", "Sampled"))
+    figures.reproduce("fig2", sys.argv[1], TINY, jobs=int(sys.argv[2]), methods=("BL-MP", "MC-BP", "Sampled"))
 """
 
 
@@ -192,26 +194,26 @@ def test_interrupted_at_the_command_line(tmp_path):
 
 
 def test_some_methods_now_and_others_later(small, tmp_path):
-    first = experiments.reproduce("fig3", tmp_path, TINY, methods=("LV-CD",))
+    first = figures.reproduce("fig3", tmp_path, TINY, methods=("LV-CD",))
     assert set(first["method"]) == {"HMC", "LV-CD"}
-    rest = experiments.reproduce("fig3", tmp_path, TINY)
+    rest = figures.reproduce("fig3", tmp_path, TINY)
     assert set(rest["method"]) == {"HMC", *small}
     pd.testing.assert_frame_equal(
         rest[rest["method"] == "LV-CD"].reset_index(drop=True),
         first[first["method"] == "LV-CD"].reset_index(drop=True),
     )
-    alone = experiments.reproduce("fig3", tmp_path / "alone", TINY, methods=("MC-BP",))  # seeds go by method, not place
+    alone = figures.reproduce("fig3", tmp_path / "alone", TINY, methods=("MC-BP",))  # seeds go by method, not place
     np.testing.assert_array_equal(
         alone.loc[alone["method"] == "MC-BP", "cvm"], rest.loc[rest["method"] == "MC-BP", "cvm"]
     )
     with pytest.raises(bf.InvalidInput, match="compares BL-MP"):
-        experiments.reproduce("fig3", tmp_path, TINY, methods=("BL-XX",))
+        figures.reproduce("fig3", tmp_path, TINY, methods=("BL-XX",))
     with pytest.raises(bf.InvalidInput, match="no choice"):
-        experiments.reproduce("faq", tmp_path / "faq", methods=("MAP",))
+        figures.reproduce("faq", tmp_path / "faq", methods=("MAP",))
 
 
 def test_tables_of_several_versions_say_so(small, tmp_path, monkeypatch):
-    one = experiments.reproduce("fig3", tmp_path, TINY, methods=("BL-MP",))
+    one = figures.reproduce("fig3", tmp_path, TINY, methods=("BL-MP",))
     assert len(one.attrs["made_by"]) == 1
     monkeypatch.setattr("bayesfield.experiments.store.made_by", lambda: "another")
     monkeypatch.setattr(grids.GridComparison, "scales", {"quick": TINY})
@@ -227,7 +229,7 @@ def test_tables_of_several_versions_say_so(small, tmp_path, monkeypatch):
 
 def test_notes_say_which_correction_was_made(tmp_path, monkeypatch):
     monkeypatch.setattr(cases, "SHOWN", 30)
-    table = experiments.reproduce("fig3", tmp_path, TINY, methods=("Sampled", "BL-MP"))
+    table = figures.reproduce("fig3", tmp_path, TINY, methods=("Sampled", "BL-MP"))
     assert "variational" in table.loc[table["method"] == "Sampled", "note"].iloc[0]
     assert "correction none" in table.loc[table["method"] == "BL-MP", "note"].iloc[0]
 
@@ -235,7 +237,7 @@ def test_notes_say_which_correction_was_made(tmp_path, monkeypatch):
 def test_progress_within_a_task(small, tmp_path):
     """fig3 has one task, and so one process: parts are counted as they come, not when all are there."""
     seen = []
-    experiments.reproduce("fig3", tmp_path, TINY, watch=lambda done, total: seen.append((done, total)))
+    figures.reproduce("fig3", tmp_path, TINY, watch=lambda done, total: seen.append((done, total)))
     assert seen[0] == (0, 6)
     assert seen[-1] == (6, 6)
     assert len(set(seen)) > 2

@@ -1,5 +1,7 @@
 """How much memory a job may take; asked before anything is allocated."""
 
+from __future__ import annotations
+
 import os
 import threading
 from pathlib import Path
@@ -48,7 +50,7 @@ def require(needed: Cost, what: str, advice: str, share: float = _SHARE) -> None
 class Peak:
     """The most memory that the process held within it, beyond what it had when it began; 0 where no one tells."""
 
-    def __enter__(self) -> "Peak":
+    def __enter__(self) -> Peak:
         self._begun = self._most = held_bytes()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)

@@ -1,14 +1,15 @@
 """The prior variance by cross-validation: the one whose modes predict best what was left out."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from bayesfield.graph.compiled import CompiledField, compiled
 from bayesfield.inference.by_name import as_engine
-from bayesfield.inference.contract import Engine
 from bayesfield.learning.objective import GaussianPrior, Objective
 from bayesfield.learning.phases.cases import case_objective
 from bayesfield.learning.phases.chain import ChainPhase
@@ -20,6 +21,9 @@ from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.model.field import RandomField
 from bayesfield.model.graphs import Graphs, as_graphs
 from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.inference.contract import Engine
 
 VARIANCES = (0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 2.0, 3.0, 10.0)
 _TOLERANCE = 1e-3  # of a mode, in posterior sd: what is left of it does not show in a score
@@ -86,7 +90,7 @@ class _Parts(Protocol):
         ...
 
 
-def _parts(model: Any, X: Any, y: Any, Z: Any, engine: Engine) -> "_Parts":
+def _parts(model: Any, X: Any, y: Any, Z: Any, engine: Engine) -> _Parts:
     if isinstance(model, RandomField):
         return _Cases(compiled(model), model.encode(X, holes=True), engine)
     if isinstance(X, Graphs) or (isinstance(X, Sequence) and len(X) and isinstance(X[0], tuple)):

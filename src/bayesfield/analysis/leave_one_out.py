@@ -7,15 +7,16 @@ posterior itself (Magnusson, Andersen, Jonasson & Vehtari 2019, "Bayesian leave-
 data"). Where q is too far for that, they come from the approximate posterior and stay there: π_s = 1.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special
 
 from bayesfield.diagnostics import arviz, pareto_smoothed
 from bayesfield.inference.auto import Auto
-from bayesfield.inference.contract import Engine
 from bayesfield.learning.objective import Objective, Pointwise, flat
 from bayesfield.learning.phases.cases import field_objective
 from bayesfield.learning.phases.graphs import graph_objective
@@ -24,9 +25,12 @@ from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.model.field import RandomField
 from bayesfield.model.graphs import Graphs
 from bayesfield.model.prior import Normal
-from bayesfield.posterior.posterior import Posterior
 from bayesfield.posterior.proposal import Proposal, heavy_draws
 from bayesfield.types import BoolArray, FloatArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.inference.contract import Engine
+    from bayesfield.posterior.posterior import Posterior
 
 _FEWEST = 25  # draws: of fewer, the tail has no five to fit a Pareto distribution to
 _UNSURE = 0.7  # shape k of a tail above which its sums are not to be trusted

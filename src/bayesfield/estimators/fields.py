@@ -1,7 +1,9 @@
 """What all estimators of fields share: a table in, a posterior behind, and answers in the table's own terms."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -15,19 +17,21 @@ from bayesfield.analysis.cross_validation import cross_validated_variance
 from bayesfield.estimators.columns import Columns, binarized, columns_of, require_own_names, warn_of_columns
 from bayesfield.estimators.priors import prior_from
 from bayesfield.fitting.fields import fit
-from bayesfield.fitting.plan import Correction
 from bayesfield.graph.compiled import compiled
 from bayesfield.inference.auto import Auto
 from bayesfield.inference.by_name import as_engine
-from bayesfield.inference.contract import Engine
 from bayesfield.learning.phases.cases import field_objective, free_log_z
-from bayesfield.model.field import RandomField
 from bayesfield.model.prior import Normal, Prior
-from bayesfield.posterior.imputation import Imputation
-from bayesfield.posterior.posterior import Posterior
 from bayesfield.prediction.given_others import each_given_others
 from bayesfield.prediction.replicates import new_cases
 from bayesfield.types import FloatArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.fitting.plan import Correction
+    from bayesfield.inference.contract import Engine
+    from bayesfield.model.field import RandomField
+    from bayesfield.posterior.imputation import Imputation
+    from bayesfield.posterior.posterior import Posterior
 
 _ENTRIES = 2e7  # of tables, that all draws for as many cases as were fitted together fill
 _HELD = 20_000_000  # probabilities of cases at draws that are held at a time

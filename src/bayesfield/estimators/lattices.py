@@ -1,18 +1,22 @@
 """Images and spatial grids: sites in rows and columns, each joined to its neighbours."""
 
+from __future__ import annotations
+
 import warnings
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from bayesfield.estimators.columns import Columns, listed
 from bayesfield.estimators.fields import FieldEstimator
-from bayesfield.fitting.plan import Correction
-from bayesfield.inference.contract import Engine
 from bayesfield.model.builders import grid, grid_edges, potts
-from bayesfield.model.field import RandomField
-from bayesfield.model.prior import Prior
 from bayesfield.types import FitWarning, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.fitting.plan import Correction
+    from bayesfield.inference.contract import Engine
+    from bayesfield.model.field import RandomField
+    from bayesfield.model.prior import Prior
 
 
 class LatticeField(FieldEstimator):

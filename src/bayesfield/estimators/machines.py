@@ -1,7 +1,9 @@
 """Boltzmann machines: binary columns, and hidden variables behind them."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import TransformerMixin
@@ -9,12 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfield.estimators.columns import Columns, cut_states
 from bayesfield.estimators.fields import FieldEstimator
-from bayesfield.fitting.plan import Correction
-from bayesfield.inference.contract import Engine
-from bayesfield.model.field import RandomField
 from bayesfield.model.hidden import boltzmann, restricted_boltzmann
-from bayesfield.model.prior import Prior
 from bayesfield.types import FloatArray
+
+if TYPE_CHECKING:
+    from bayesfield.fitting.plan import Correction
+    from bayesfield.inference.contract import Engine
+    from bayesfield.model.field import RandomField
+    from bayesfield.model.prior import Prior
 
 
 class _Machine(TransformerMixin, FieldEstimator):  # type: ignore[misc]

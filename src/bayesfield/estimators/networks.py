@@ -1,7 +1,9 @@
 """Networks of items: every pair of columns, or those that are named, with a coupling of their own."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -9,13 +11,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfield.estimators.columns import Columns, cut_states, named_edges, require_order, shown, warn_of_order
 from bayesfield.estimators.fields import FieldEstimator
-from bayesfield.fitting.plan import Correction
-from bayesfield.inference.contract import Engine
 from bayesfield.model.builders import pairwise, potts
-from bayesfield.model.field import RandomField
 from bayesfield.model.ordinal import ordinal
 from bayesfield.model.prior import Normal, Prior
 from bayesfield.types import InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.fitting.plan import Correction
+    from bayesfield.inference.contract import Engine
+    from bayesfield.model.field import RandomField
 
 _THRESHOLDS = 25.0  # five answers with scores 1 … 5 need thresholds down to −13 (Wenchuan), measured
 

@@ -5,22 +5,22 @@ of the true value among draws of the posterior is uniform (Talts et al. 2018), a
 out of ten, each on average over the simulations.
 """
 
+from __future__ import annotations
+
 import itertools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from bayesfield import plots
 from bayesfield.experiments.contract import Experiment, cell
-from bayesfield.experiments.store import Store
 from bayesfield.fitting.fields import fit
 from bayesfield.fitting.sequences import fit_sequences
-from bayesfield.inference.contract import Engine
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.inference.messages.kikuchi import Kikuchi
 from bayesfield.inference.queries import sample
@@ -31,10 +31,14 @@ from bayesfield.kernels.chains.passes import ChainArrays
 from bayesfield.learning.phases.chain import potentials
 from bayesfield.model.builders import chain, grid, pairwise
 from bayesfield.model.conditional import CRF, as_sequences
-from bayesfield.model.field import RandomField
 from bayesfield.model.prior import Normal
 from bayesfield.posterior.posterior import Posterior
 from bayesfield.types import FloatArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.experiments.store import Store
+    from bayesfield.inference.contract import Engine
+    from bayesfield.model.field import RandomField
 
 LEVEL = 0.9
 BINS = 20

@@ -1,14 +1,18 @@
 """What every experiment can do: name its tasks, run one, draw its picture, and say what it found in a table."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import pandas as pd
 
-from bayesfield.experiments.store import Store
-from bayesfield.plots.style import Figure
 from bayesfield.types import InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.experiments.store import Store
+    from bayesfield.plots.style import Figure
 
 
 class Task(Protocol):

@@ -1,14 +1,15 @@
 """From an experiment's name to its picture, its table and its manifest."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from bayesfield import plots
 from bayesfield.experiments.calibration import Calibration, Simulations
-from bayesfield.experiments.contract import Experiment
 from bayesfield.experiments.letters import LetterPrediction
 from bayesfield.experiments.paper.document_comparison import DocumentComparison
 from bayesfield.experiments.paper.document_prediction import DocumentPrediction
@@ -18,6 +19,9 @@ from bayesfield.experiments.store import Store
 from bayesfield.files import write_bytes, write_text
 from bayesfield.parallel import connected
 from bayesfield.types import InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.experiments.contract import Experiment
 
 GRIDS, DOCUMENTS = ("fig2", "fig3", "fig4", "fig5"), ("fig6", "fig7", "fig8")
 EXPERIMENTS = (*GRIDS, *DOCUMENTS, "faq", "ocr")

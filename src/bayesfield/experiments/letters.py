@@ -5,12 +5,14 @@ predictor on words of the other folds. *sampled*: the same with a given variance
 run on the same exact density. *fold*: all of fold 0, and all words of the other nine.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -27,15 +29,17 @@ from bayesfield.experiments.paper.predictors import (
     scores,
     total_variation,
 )
-from bayesfield.experiments.store import Store
 from bayesfield.fitting.sequences import fit_sequences
 from bayesfield.learning.baselines.max_margin import max_margin
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.model.prior import Normal
 from bayesfield.prediction.chain import average_over, predict_sequences
-from bayesfield.prediction.tally import Prediction
 from bayesfield.samplers.sample import sample_sequences
 from bayesfield.types import InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.experiments.store import Store
+    from bayesfield.prediction.tally import Prediction
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _MANY = 4000  # draws: with 500 most of the distance is their own noise

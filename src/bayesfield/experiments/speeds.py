@@ -1,9 +1,11 @@
 """``bayesfield bench``: what this machine gives. Comparisons with other libraries are in ``benchmarks/``."""
 
+from __future__ import annotations
+
 import itertools
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,8 +19,10 @@ from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.learning.phases.cases import field_objective
 from bayesfield.model.builders import grid, pairwise
-from bayesfield.model.field import RandomField
 from bayesfield.model.prior import Normal
+
+if TYPE_CHECKING:
+    from bayesfield.model.field import RandomField
 
 Watch = Callable[[int, int], None]
 

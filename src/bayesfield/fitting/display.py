@@ -1,15 +1,20 @@
 """What a person sees while a fit runs: the plan where it is long, and its steps."""
 
+from __future__ import annotations
+
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesfield.fitting.plan import Request
 from bayesfield.learning.search.optimum import Iteration, Progress, Watch
-from bayesfield.posterior.record import Plan
+
+if TYPE_CHECKING:
+    from bayesfield.fitting.plan import Request
+    from bayesfield.posterior.record import Plan
 
 LONG = 10.0  # seconds of counted work from which a fit shows itself unasked, where somebody looks
 

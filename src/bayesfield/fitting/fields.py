@@ -1,22 +1,26 @@
 """From a field and cases to the posterior of its parameters."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesfield.fitting.pipeline import fit_objective
 from bayesfield.fitting.plan import BUDGET, Correction, Form, Request, request
-from bayesfield.inference.contract import Engine
 from bayesfield.learning.objective import Objective, gaussian
 from bayesfield.learning.phases.cases import field_objective
 from bayesfield.learning.phases.remote import remote_cases
-from bayesfield.learning.search.learner import Learner
-from bayesfield.learning.search.optimum import Watch
-from bayesfield.model.field import RandomField
 from bayesfield.model.partitions import CaseFiles
-from bayesfield.model.prior import Prior
-from bayesfield.posterior.posterior import Posterior
 from bayesfield.types import InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.inference.contract import Engine
+    from bayesfield.learning.search.learner import Learner
+    from bayesfield.learning.search.optimum import Watch
+    from bayesfield.model.field import RandomField
+    from bayesfield.model.prior import Prior
+    from bayesfield.posterior.posterior import Posterior
 
 
 def fit(

@@ -1,23 +1,27 @@
 """From labelled graphs of any shape to the posterior of a CRF, by any engine."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesfield.fitting.pipeline import fit_objective
 from bayesfield.fitting.plan import BUDGET, Correction, Form, Request, request
-from bayesfield.inference.contract import Engine
 from bayesfield.learning.objective import Objective, gaussian
 from bayesfield.learning.phases.graphs import graph_objective
 from bayesfield.learning.phases.remote import remote_graphs
 from bayesfield.learning.phases.sequences import checked_weights
-from bayesfield.learning.search.learner import Learner
-from bayesfield.learning.search.optimum import Watch
-from bayesfield.model.conditional import CRF
 from bayesfield.model.graphs import Graphs, as_graphs
-from bayesfield.model.prior import Prior
-from bayesfield.posterior.posterior import Posterior
+
+if TYPE_CHECKING:
+    from bayesfield.inference.contract import Engine
+    from bayesfield.learning.search.learner import Learner
+    from bayesfield.learning.search.optimum import Watch
+    from bayesfield.model.conditional import CRF
+    from bayesfield.model.prior import Prior
+    from bayesfield.posterior.posterior import Posterior
 
 
 def fit_graphs(

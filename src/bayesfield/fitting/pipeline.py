@@ -1,9 +1,12 @@
 """The way of every fit: plan → search → precision → check → prior chosen by the data → correction → posterior."""
 
+from __future__ import annotations
+
 import time
 import warnings
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,24 +15,26 @@ from bayesfield.correction.second_order import FAR, Corrected
 from bayesfield.fitting.display import LONG, shown
 from bayesfield.fitting.plan import SAMPLED, Planned, Request, make_plan
 from bayesfield.fitting.prior_learning import adapted
-from bayesfield.inference.contract import Engine
 from bayesfield.inference.sampling.sampled import Sampled
-from bayesfield.learning.objective import GaussianPrior, Objective
 from bayesfield.learning.precision.at import precision_at
-from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.learner import Learner
 from bayesfield.learning.search.learner import Request as SearchRequest
 from bayesfield.learning.search.minimise import checked_start, search, starting_points
 from bayesfield.learning.search.optimum import QUIET, Optimum, Progress
 from bayesfield.learning.search.sampled_newton import enough_chains, sampled_newton, sampled_start
-from bayesfield.model.prior import Parametrised, Prior
 from bayesfield.posterior.check import check_fit
 from bayesfield.posterior.posterior import Posterior, reason_for_refusal
-from bayesfield.posterior.prior_record import PriorRecord
 from bayesfield.posterior.record import SAMPLED_NEWTON, Check, FitRecord
 from bayesfield.response.linear import NotSparse
 from bayesfield.types import FitWarning, FloatArray, IndefiniteCurvature, Status
+
+if TYPE_CHECKING:
+    from bayesfield.inference.contract import Engine
+    from bayesfield.learning.objective import GaussianPrior, Objective
+    from bayesfield.learning.precision.base import Precision
+    from bayesfield.model.prior import Parametrised, Prior
+    from bayesfield.posterior.prior_record import PriorRecord
 
 
 @dataclass(frozen=True, eq=False)

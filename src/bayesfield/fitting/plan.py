@@ -6,8 +6,10 @@ in table entries, parameters and draws, and only said in seconds, of one core of
 measured on.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -16,19 +18,21 @@ from bayesfield.correction.second_order import MAX_DIRECTIONS
 from bayesfield.correction.skewness import MOST, longer
 from bayesfield.correction.variational import CURVATURES, DIRECTIONS, FEW, MANY
 from bayesfield.inference.by_name import as_engine
-from bayesfield.inference.contract import Engine, Price
 from bayesfield.inference.sampling.sampled import Sampled
-from bayesfield.learning.objective import Counts, Objective
 from bayesfield.learning.precision.matrix_free import KRYLOV, KRYLOV_ROOM
 from bayesfield.learning.search.by_name import MINIMISERS, as_method
-from bayesfield.learning.search.learner import Learner
 from bayesfield.learning.search.minimise import SEVERAL, unseen_parameters
-from bayesfield.learning.search.optimum import Watch
 from bayesfield.learning.search.sampled_newton import enough_chains
 from bayesfield.model.prior import Prior, as_prior
 from bayesfield.posterior.record import SAMPLED_NEWTON, Plan
 from bayesfield.response.base import require_dense
 from bayesfield.types import InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.inference.contract import Engine, Price
+    from bayesfield.learning.objective import Counts, Objective
+    from bayesfield.learning.search.learner import Learner
+    from bayesfield.learning.search.optimum import Watch
 
 Correction = Literal["none", "mean", "variational", "auto"]
 Form = Literal["auto", "dense", "sparse", "matrix-free", "block"]

@@ -1,8 +1,10 @@
 """What a fit would do and take, before it runs: its plan, priced by counts. ``benchmarks/preview.py`` holds it against
 fits."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bayesfield import memory
 from bayesfield.fitting.fields import read_field
@@ -11,13 +13,15 @@ from bayesfield.fitting.plan import BUDGET, Correction, Form, Planned, Request, 
 from bayesfield.fitting.sequences import read_sequences
 from bayesfield.inference.contract import Engine
 from bayesfield.inference.queries import inference_cost
-from bayesfield.learning.objective import Objective
-from bayesfield.learning.search.learner import Learner
-from bayesfield.model.conditional import CRF
 from bayesfield.model.field import RandomField
 from bayesfield.model.graphs import Graphs
-from bayesfield.model.prior import Prior
 from bayesfield.types import Cost, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.learning.objective import Objective
+    from bayesfield.learning.search.learner import Learner
+    from bayesfield.model.conditional import CRF
+    from bayesfield.model.prior import Prior
 
 
 def preview(

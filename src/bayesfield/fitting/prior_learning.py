@@ -10,6 +10,8 @@ had, m and Σ: the posterior then. Its maximum is the group's next α; where tha
 the weakest first, and the rest is what remains of the Gaussian given that it is zero.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -38,7 +40,7 @@ _LEAST_CURVATURE = 1e-3  # of a heavy tail's curvature at its centre: in the tai
 Solve = Callable[[GaussianPrior, FloatArray], "Found"]  # under a prior, from where to begin
 
 
-def adapted(prior: Prior, model: Parametrised, first: "Found", solve: Solve) -> tuple["Found", PriorRecord]:
+def adapted(prior: Prior, model: Parametrised, first: Found, solve: Solve) -> tuple[Found, PriorRecord]:
     """The mode under the prior that the data choose. first: the mode under the prior it begins with."""
     if first.objective.prior.tails is not None:
         return _heavy(first, solve)
@@ -61,7 +63,7 @@ class _Variances:
         self.gain = np.zeros(len(groups))
         self.gone_in = np.zeros(len(groups), dtype=np.int64)  # the round; 0 while it is there
 
-    def run(self, found: "Found", solve: Solve) -> tuple["Found", PriorRecord]:
+    def run(self, found: Found, solve: Solve) -> tuple[Found, PriorRecord]:
         settled, rounds = False, 0
         while rounds < _ROUNDS and not settled:
             rounds += 1
@@ -83,7 +85,7 @@ class _Variances:
         kind = "maximum evidence" if self.threshold is None else "ARD"
         return found, PriorRecord(kind, table, rounds, settled)
 
-    def _step(self, found: "Found", round_: int) -> bool:
+    def _step(self, found: Found, round_: int) -> bool:
         """New precisions from the posterior; whether they are the old ones."""
         prior = found.objective.prior
         old = np.array([prior.precision[g.parameters[0]] for g in self.groups])
@@ -102,7 +104,7 @@ class _Variances:
         self.gain = np.where(there | (self.gone_in == round_), [u.gain for u in updates], self.gain)
         return bool(change.max(initial=0.0) < _SETTLED and not (self.gone_in == round_).any())
 
-    def _by_groups(self, away: FloatArray, found: "Found", round_: int) -> list[_Update]:
+    def _by_groups(self, away: FloatArray, found: Found, round_: int) -> list[_Update]:
         """Each group's best precision given the others, after the weak ones have gone."""
         mean, covariance = away.copy(), found.precision.solve(np.eye(len(away)))
         precision = found.objective.prior.precision
@@ -122,7 +124,7 @@ class _Variances:
             mean, covariance = _without(mean, covariance, self.groups[weakest].parameters)
         return updates
 
-    def _by_widths(self, away: FloatArray, found: "Found") -> list[_Update]:
+    def _by_widths(self, away: FloatArray, found: Found) -> list[_Update]:
         """MacKay's update, α ← (n − α Σ_k Σ_kk) / Σ_k m_k², where only widths are known."""
         variance, precision = found.precision.sd**2, found.objective.prior.precision
         updates = []
@@ -167,7 +169,7 @@ def _without(mean: FloatArray, covariance: FloatArray, gone: np.ndarray) -> tupl
     return new_mean, np.where(np.outer(keep, keep), covariance - change, covariance)
 
 
-def _heavy(found: "Found", solve: Solve) -> tuple["Found", PriorRecord]:
+def _heavy(found: Found, solve: Solve) -> tuple[Found, PriorRecord]:
     """Expansions of log Cauchy about the mode, to second order, until the mode stands still.
 
     −log p = log(s² + λ²) + const has slope 2λ/(s² + λ²) and curvature 2(s² − λ²)/(s² + λ²)²; beyond λ = s, where that

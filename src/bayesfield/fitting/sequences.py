@@ -1,23 +1,27 @@
 """From labelled sequences to the posterior of a chain CRF. Inference on chains is exact."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesfield.fitting.pipeline import fit_objective
 from bayesfield.fitting.plan import BUDGET, Correction, Form, Request, request
-from bayesfield.inference.contract import Engine
 from bayesfield.learning.objective import Objective, gaussian
 from bayesfield.learning.phases.remote import remote_sequences
 from bayesfield.learning.phases.sequences import sequence_objective
-from bayesfield.learning.search.learner import Learner
-from bayesfield.learning.search.optimum import Watch
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.model.partitions import SequenceFiles
-from bayesfield.model.prior import Prior
-from bayesfield.posterior.posterior import Posterior
 from bayesfield.types import InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.inference.contract import Engine
+    from bayesfield.learning.search.learner import Learner
+    from bayesfield.learning.search.optimum import Watch
+    from bayesfield.model.prior import Prior
+    from bayesfield.posterior.posterior import Posterior
 
 
 def fit_sequences(

@@ -1,7 +1,10 @@
 """A folder that R reads: tables with named columns, a square matrix of couplings for qgraph, and how it was found."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -9,8 +12,10 @@ import pandas as pd
 from bayesfield.files import write_text
 from bayesfield.formats.tables import fit_summary
 from bayesfield.model.field import RandomField
-from bayesfield.posterior.posterior import Posterior
 from bayesfield.types import InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.posterior.posterior import Posterior
 
 
 def write_handover(folder: str | Path, posterior: Posterior, probability: float = 0.5) -> None:

@@ -1,5 +1,7 @@
 """The field that a table of cases asks for, and the folder that a fit is written to."""
 
+from __future__ import annotations
+
 import csv
 import io
 import itertools
@@ -10,7 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -19,10 +21,12 @@ from bayesfield import memory
 from bayesfield.files import read_text, separator_of, write_npz, write_text
 from bayesfield.formats.frames import read_frame
 from bayesfield.model.builders import grid_edges, pairwise
-from bayesfield.model.field import RandomField
-from bayesfield.posterior.posterior import Posterior
 from bayesfield.response.base import fits_dense
 from bayesfield.types import Cost, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.model.field import RandomField
+    from bayesfield.posterior.posterior import Posterior
 
 _COVARIANCE = 5000  # parameters up to which a fit's folder has their covariance
 _PAIR = 300  # bytes in memory for a pair of columns, and the factor that is made of it

@@ -1,13 +1,17 @@
 """Posteriors and draws as labelled arrays of xarray."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesfield.posterior.posterior import Posterior
 from bayesfield.response.base import fits_dense
-from bayesfield.samplers.draws import Draws
 from bayesfield.types import InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.samplers.draws import Draws
 
 
 def to_xarray(posterior: Posterior | Draws, n: int = 1000, rng: np.random.Generator | int | None = 0) -> Any:

@@ -1,13 +1,17 @@
 """The energy of single cases: θ summed over the tables that a case observes whole, linear in λ."""
 
-from typing import Any, NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from bayesfield.graph.compiled import CompiledField
 from bayesfield.graph.structure import table_entries
 from bayesfield.types import FloatArray, GraphArrays, IntArray
+
+if TYPE_CHECKING:
+    from bayesfield.graph.compiled import CompiledField
 
 _CELLS = 4_000_000  # (case, table) pairs that are looked at together
 
@@ -15,7 +19,7 @@ _CELLS = 4_000_000  # (case, table) pairs that are looked at together
 class CaseDesign(NamedTuple):
     """energy of each case = fixed + matrix · λ. matrix: (N, F) sparse. fixed: (N,), −∞ for what θ₀ forbids."""
 
-    matrix: "sparse.csr_array[Any, tuple[int, int]]"
+    matrix: sparse.csr_array[Any, tuple[int, int]]
     fixed: FloatArray
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from scipy import sparse
 
 from bayesfield.graph.compiled import CompiledField, Design
-from bayesfield.graph.structure import Graph, graph_arrays, offsets, unique_rows
-from bayesfield.types import FloatArray, GraphArrays, IntArray
+from bayesfield.graph.structure import Graph, graph_arrays, unique_rows
+from bayesfield.types import FloatArray, GraphArrays, IntArray, offsets
 
 _PAIRS = 10_000_000  # (case, factor) pairs that are looked at together
 
@@ -143,7 +143,7 @@ class _Union:
             else:
                 self.counts += np.bincount(entries[:, 0], minlength=len(self.counts))
 
-    def _move(self, union: GraphArrays, table_of: dict[int, IntArray]) -> "sparse.csr_array[Any, tuple[int, int]]":
+    def _move(self, union: GraphArrays, table_of: dict[int, IntArray]) -> sparse.csr_array[Any, tuple[int, int]]:
         """(T of the union, T): which entries of θ add up to each entry of the union's tables."""
         rows, columns = [], []
         taken = dict.fromkeys(table_of, 0)

@@ -4,18 +4,22 @@ Factors over the same variables share one table. Bethe's approximation is the be
 loop), and exact inference does not care.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from bayesfield import parallel
-from bayesfield.graph.structure import Graph, graph_arrays, offsets, unique_rows
+from bayesfield.graph.structure import Graph, graph_arrays, unique_rows
 from bayesfield.kernels import tables as kernel
-from bayesfield.model.field import RandomField
-from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput
+from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput, offsets
+
+if TYPE_CHECKING:
+    from bayesfield.model.field import RandomField
 
 Sparse = Any  # scipy's sparse arrays
 _ROWS = 4096  # of features that one thread fills at a time
@@ -29,8 +33,8 @@ class Design:
     depends on no variable; it enters log Z only.
     """
 
-    matrix: "sparse.csr_array[Any, tuple[int, int]]"
-    transpose: "sparse.csr_array[Any, tuple[int, int]]"
+    matrix: sparse.csr_array[Any, tuple[int, int]]
+    transpose: sparse.csr_array[Any, tuple[int, int]]
     offset: FloatArray
     constant: float = 0.0
 

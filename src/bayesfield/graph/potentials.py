@@ -1,12 +1,16 @@
 """The tables of a field at given parameters, for whoever takes a field as a product of tables."""
 
-from typing import Any, NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from bayesfield.graph.compiled import as_parameters, compiled
-from bayesfield.model.field import RandomField
 from bayesfield.types import FloatArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.model.field import RandomField
 
 _LARGEST = 700.0  # log of the largest number there is, about
 

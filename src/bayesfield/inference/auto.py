@@ -1,18 +1,22 @@
 """The engine that chooses by cost: exact, then Kikuchi where short loops are few, else Bethe; and says why."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesfield.graph.compiled import Design
-from bayesfield.graph.structure import Graph
 from bayesfield.inference.contract import Price, Traits
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.inference.messages.kikuchi import Kikuchi
 from bayesfield.inference.trees.junction_tree import Exact
-from bayesfield.response.base import Response
 from bayesfield.types import Cost, FloatArray, IntArray, Marginals, Options, Status
+
+if TYPE_CHECKING:
+    from bayesfield.graph.compiled import Design
+    from bayesfield.graph.structure import Graph
+    from bayesfield.response.base import Response
 
 _DENSE = 12  # factors around a variable above which short loops are not looked for: they are too many
 

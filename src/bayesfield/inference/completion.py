@@ -1,11 +1,17 @@
 """Draws of what is hidden in cases, all holes of a case together."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from bayesfield.graph.clamp import Clamped, Phase
 from bayesfield.inference.auto import Auto
 from bayesfield.inference.sampling.gibbs_chains import gibbs_draws
 from bayesfield.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from bayesfield.graph.clamp import Clamped, Phase
 
 _SWEEPS = 200  # of Gibbs chains, where exact draws do not fit
 

@@ -1,11 +1,15 @@
 """What every engine can do. Options are objects: ``engine=bf.Bethe(damping=0.3)``."""
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from __future__ import annotations
 
-from bayesfield.graph.compiled import Design
-from bayesfield.graph.structure import Graph
-from bayesfield.response.base import Response
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
 from bayesfield.types import Cost, FloatArray, IntArray, Marginals, Status
+
+if TYPE_CHECKING:
+    from bayesfield.graph.compiled import Design
+    from bayesfield.graph.structure import Graph
+    from bayesfield.response.base import Response
 
 
 class Traits(NamedTuple):

@@ -1,16 +1,20 @@
 """The oracle: every joint state, one by one. Slow, short, and right."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesfield import memory
-from bayesfield.graph.compiled import Design
 from bayesfield.graph.structure import Graph, table_entries
 from bayesfield.inference.contract import Price, Traits
 from bayesfield.response.base import Response, TableResponse
 from bayesfield.types import Cost, FloatArray, IntArray, Marginals, Options, Outcome, Status
+
+if TYPE_CHECKING:
+    from bayesfield.graph.compiled import Design
 
 
 @dataclass(frozen=True, repr=False)

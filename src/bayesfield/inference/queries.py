@@ -1,21 +1,25 @@
 """Questions to a field at given parameters: infer, covariance, sample, most_probable."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesfield.graph.compiled import as_parameters, compiled
 from bayesfield.graph.condition import condition
 from bayesfield.inference.by_name import as_engine
-from bayesfield.inference.contract import Engine
 from bayesfield.inference.sampling.gibbs_chains import gibbs_draws
 from bayesfield.inference.sampling.sampled import Sampled, sampling_error
 from bayesfield.inference.trees.junction_tree import Exact
-from bayesfield.model.field import RandomField
 from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput, Marginals, Outcome, Status
+
+if TYPE_CHECKING:
+    from bayesfield.inference.contract import Engine
+    from bayesfield.model.field import RandomField
 
 Evidence = Mapping[str, Hashable] | Mapping[int, Hashable]
 

@@ -9,19 +9,23 @@ observed. The statistic s is what the data show without guessing. Value, gradien
 these three lines. The prior is one object, too: nobody else asks whether Λ⁻¹ is a diagonal or a matrix.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
 
 from bayesfield.inference.contract import Engine, Price
-from bayesfield.learning.phases.base import Answer, Phase
 from bayesfield.model.prior import Normal, Parametrised, Prior, Shared
 from bayesfield.response.base import Response, WeightedResponse
 from bayesfield.types import BoolArray, FloatArray, IndefiniteCurvature, IntArray, Outcome, Status
+
+if TYPE_CHECKING:
+    from bayesfield.learning.phases.base import Answer, Phase
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,11 +221,11 @@ class Objective:
         """Whether something is summed over that the data might have shown."""
         return any(phase.contrasts for phase in self.phases)
 
-    def with_engine(self, engine: Engine) -> "Objective":
+    def with_engine(self, engine: Engine) -> Objective:
         """The same by another engine; phases that have inference of their own keep it."""
         return replace(self, phases=tuple([phase.with_engine(engine) for phase in self.phases]))
 
-    def counts(self) -> "Counts":
+    def counts(self) -> Counts:
         """All that a plan is made from."""
         inference = covariance = held = 0.0
         for phase in self.phases:

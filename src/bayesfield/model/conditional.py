@@ -6,6 +6,8 @@ Inputs x_t of every position and z_t of every pair of neighbours (by default the
 by default an indicator of every label and of every pair, so that W is (inputs × labels) and V (labels × labels).
 """
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -104,7 +106,7 @@ class Sequences:
     """
 
     ptr: IntArray
-    inputs: "sparse.csr_array[Any, tuple[int, int]]"
+    inputs: sparse.csr_array[Any, tuple[int, int]]
     edge_rows: FloatArray
     which: IntArray
     labels: IntArray | None = None
@@ -113,7 +115,7 @@ class Sequences:
     def __len__(self) -> int:
         return len(self.ptr) - 1
 
-    def chosen(self, which: BoolArray) -> "Sequences":
+    def chosen(self, which: BoolArray) -> Sequences:
         """The sequences that are marked."""
         lengths = np.diff(self.ptr)
         rows = np.flatnonzero(np.repeat(which, lengths))
@@ -126,7 +128,7 @@ class Sequences:
             None if self.allowed is None else self.allowed[rows],
         )
 
-    def run(self, first: int, last: int) -> "Sequences":
+    def run(self, first: int, last: int) -> Sequences:
         """The sequences first … last − 1; nothing is copied."""
         begin, end = int(self.ptr[first]), int(self.ptr[last])
         return Sequences(
@@ -138,7 +140,7 @@ class Sequences:
             None if self.allowed is None else self.allowed[begin:end],
         )
 
-    def with_labels(self, labels: IntArray) -> "Sequences":
+    def with_labels(self, labels: IntArray) -> Sequences:
         """The same, all labels known."""
         return replace(self, labels=labels, allowed=None)
 

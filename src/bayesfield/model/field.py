@@ -4,6 +4,8 @@ A field keeps its factors in blocks that share their tables, so that a lattice o
 and not three million objects.
 """
 
+from __future__ import annotations
+
 import copy
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,7 +61,7 @@ class Factor:
         object.__setattr__(self, "log_table", log_table)
 
     @classmethod
-    def from_potential(cls, variables: Sequence[str], potential: ArrayLike) -> "Factor":
+    def from_potential(cls, variables: Sequence[str], potential: ArrayLike) -> Factor:
         """A fixed factor from a table of non-negative potentials."""
         table = np.asarray(potential, dtype=np.float64)
         if np.isnan(table).any() or (table < 0).any():
@@ -126,7 +128,7 @@ class RandomField:
         names: Sequence[str],
         parameter_names: Sequence[str],
         groups: Sequence[str],
-    ) -> "RandomField":
+    ) -> RandomField:
         """What the builders call: blocks as they are, names possibly lazy."""
         self = cls.__new__(cls)
         self._names = names
@@ -139,7 +141,7 @@ class RandomField:
         self.hidden = ()
         return self
 
-    def relabelled(self, states: Sequence[Sequence[Hashable]]) -> "RandomField":
+    def relabelled(self, states: Sequence[Sequence[Hashable]]) -> RandomField:
         """The same field with other names for the states, a list for each variable; tables stay as they are."""
         own = [as_states(given, f"variable {name!r}") for name, given in zip(self.names, states, strict=True)]
         for name, old, new in zip(self.names, self.states, own, strict=True):
@@ -149,7 +151,7 @@ class RandomField:
         result._states = own
         return result
 
-    def with_hidden(self, variables: Iterable[str | int]) -> "RandomField":
+    def with_hidden(self, variables: Iterable[str | int]) -> RandomField:
         """The same field, with these variables hidden in all cases: by name, or by number, from 0."""
         numbers = sorted({self.number(v) if isinstance(v, str) else self._at(v) for v in variables})
         result = copy.copy(self)

@@ -1,5 +1,7 @@
 """Labelled graphs of any shape, each with inputs at its nodes and edges: the instances of a conditional field."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +24,7 @@ class Graphs:
     """
 
     ptr: IntArray
-    inputs: "sparse.csr_array[Any, tuple[int, int]]"
+    inputs: sparse.csr_array[Any, tuple[int, int]]
     edges: IntArray
     edge_inputs: FloatArray
     labels: IntArray | None = None
@@ -35,7 +37,7 @@ class Graphs:
     def nodes(self) -> int:
         return int(self.ptr[-1])
 
-    def run(self, first: int, last: int) -> "Graphs":
+    def run(self, first: int, last: int) -> Graphs:
         """The graphs first … last − 1."""
         begin, end = int(self.ptr[first]), int(self.ptr[last])
         own = (self.edges[:, 0] >= begin) & (self.edges[:, 0] < end)
@@ -48,7 +50,7 @@ class Graphs:
             None if self.allowed is None else self.allowed[begin:end],
         )
 
-    def chosen(self, which: BoolArray) -> "Graphs":
+    def chosen(self, which: BoolArray) -> Graphs:
         """The graphs that are marked."""
         lengths = np.diff(self.ptr)
         node = np.repeat(which, lengths)

@@ -177,7 +177,7 @@ def _numbers(table: pd.DataFrame, path: str) -> Any:
     return sparse.csr_array(values)
 
 
-def _named_inputs(cells: "pd.Series[Any]", crf: CRF, path: str) -> Any:
+def _named_inputs(cells: pd.Series[Any], crf: CRF, path: str) -> Any:
     number = {name: k for k, name in enumerate(crf.inputs)}
     columns: list[int] = []
     values: list[float] = []

@@ -1,13 +1,17 @@
 """Which parameters a picture shows, and the words that say so: all, those asked for, or the surest couplings."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
-from bayesfield.posterior.posterior import Posterior
 from bayesfield.posterior.views import couplings_of
 from bayesfield.types import InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.posterior.posterior import Posterior
 
 COUPLINGS, THRESHOLDS, ALL = "couplings", "thresholds", "parameters"
 

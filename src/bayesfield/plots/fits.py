@@ -1,16 +1,22 @@
 """Pictures of how a fit went, and how its model stands against data."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from bayesfield.analysis.predictive_check import PredictiveCheck
 from bayesfield.analysis.statistics import SUM_SCORE
 from bayesfield.plots.style import NEGATIVE, POSITIVE, axes_of, headline, panels, short
-from bayesfield.posterior.record import FitRecord
 from bayesfield.types import InvalidInput, Status
+
+if TYPE_CHECKING:
+    from bayesfield.analysis.predictive_check import PredictiveCheck
+    from bayesfield.posterior.record import FitRecord
 
 _NAMED = 3  # points of a panel that are named
 _IN_WORDS = {

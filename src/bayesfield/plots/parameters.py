@@ -1,7 +1,10 @@
 """Pictures of parameters: intervals, densities, and lattices."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,9 +16,11 @@ from bayesfield.correction.skewness import log_density
 from bayesfield.model.field import RandomField
 from bayesfield.plots.choice import chosen
 from bayesfield.plots.style import DIVERGING, NEGATIVE, POSITIVE, UNCLEAR, axes_of, headline, panels, short
-from bayesfield.posterior.posterior import Posterior
 from bayesfield.posterior.views import require_untied
 from bayesfield.types import FloatArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.posterior.posterior import Posterior
 
 _MOST = 40  # parameters of one picture, where all would be too many to read
 _FEW = 12  # the same for panels

@@ -4,15 +4,21 @@
 deviations, with E_true and P sampled. At an engine's own optimum g = N (E_true[f] − E_engine[f]): its bias.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from scipy import linalg
 
-from bayesfield.inference.sampling.sampled import Sampled
-from bayesfield.learning.objective import Objective
-from bayesfield.learning.phases.graph import GraphPhase
 from bayesfield.learning.search.sampled_newton import factored
 from bayesfield.posterior.record import Check
 from bayesfield.types import FloatArray
+
+if TYPE_CHECKING:
+    from bayesfield.inference.sampling.sampled import Sampled
+    from bayesfield.learning.objective import Objective
+    from bayesfield.learning.phases.graph import GraphPhase
 
 
 def check_fit(objective: Objective, names: list[str], mode: FloatArray, sd: FloatArray, engine: Sampled) -> Check:

@@ -8,15 +8,20 @@ but its Monte-Carlo error, and corrects what skewness and kurtosis do to the vol
 it needs, so it is kept only where the weights are even enough.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special
 
 from bayesfield.inference.sampling.thermodynamic import log_partition
-from bayesfield.learning.objective import Objective
-from bayesfield.learning.precision.base import Precision
 from bayesfield.types import FloatArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.learning.objective import Objective
+    from bayesfield.learning.precision.base import Precision
 
 _GOAL = 0.03  # nats: error at which no more draws are made
 _FIRST, _MOST = 256, 4096  # pairs of draws

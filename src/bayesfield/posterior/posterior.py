@@ -1,9 +1,11 @@
 """The Laplace posterior, equation (7): a Gaussian at the most probable parameters, with precision P = N C + Λ⁻¹."""
 
+from __future__ import annotations
+
 import copy
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,6 @@ from bayesfield.correction.skewness import log_density, probability_below, to_sk
 from bayesfield.graph.compiled import compiled
 from bayesfield.inference.auto import Auto
 from bayesfield.inference.by_name import as_engine
-from bayesfield.inference.contract import Engine
 from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.learning.objective import GaussianPrior, Objective, gaussian
 from bayesfield.learning.phases.cases import field_objective
@@ -22,7 +23,6 @@ from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.learner import LEARNERS
 from bayesfield.learning.search.sampled_newton import enough_chains
 from bayesfield.model.field import RandomField
-from bayesfield.model.prior import Parametrised, Prior
 from bayesfield.posterior.check import check_fit
 from bayesfield.posterior.edges import (
     Signs,
@@ -36,10 +36,14 @@ from bayesfield.posterior.edges import (
 )
 from bayesfield.posterior.evidence import LogEvidence, Peak, log_evidence
 from bayesfield.posterior.imputation import Imputation, impute
-from bayesfield.posterior.record import Check, FitRecord
 from bayesfield.posterior.views import Views
 from bayesfield.response.base import require_dense
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.inference.contract import Engine
+    from bayesfield.model.prior import Parametrised, Prior
+    from bayesfield.posterior.record import Check, FitRecord
 
 _WITHOUT_DATA = (
     "this posterior came without its data (a file and a pickle leave them out), so there is nothing to hold it "
@@ -194,7 +198,7 @@ class Posterior(Views):
             raise InvalidInput(f"n_draws must be above zero; got {n_draws}")
         return sure_signs(self.field.parameter_names, self._densely().sample(n_draws, rng), level)
 
-    def _densely(self) -> "Posterior":
+    def _densely(self) -> Posterior:
         """The same with a dense precision, where that fits: thousands of draws by a sparse one take long."""
         if self.form.form == "dense" or len(self.mean) > _DENSE:
             return self
@@ -247,13 +251,13 @@ class Posterior(Views):
             index=pd.Index(self.field.parameter_names, name="parameter"),
         )
 
-    def without_data(self) -> "Posterior":
+    def without_data(self) -> Posterior:
         """The same, without the cases that it came from: small to keep, but with nothing to check it against."""
         result = copy.copy(self)
         result.objective = result.laplace_precision = None
         return result
 
-    def with_data(self, X: Any) -> "Posterior":
+    def with_data(self, X: Any) -> Posterior:
         """The same with the cases that it was fitted on, where it came without: for ``check``, ``bf.loo`` and pictures.
 
         X: as in ``bf.fit``.

@@ -4,6 +4,8 @@ The one place that imports upwards, by name: users ask a posterior for its pictu
 posteriors. matplotlib takes a second to import, so it is not before a picture is asked for.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -13,13 +15,14 @@ import numpy as np
 import pandas as pd
 
 from bayesfield.model.field import RandomField
-from bayesfield.model.prior import Parametrised
 from bayesfield.posterior.edges import edges_of
 from bayesfield.types import BoolArray, InvalidInput
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from bayesfield.model.prior import Parametrised
 
 
 class _Shown(Protocol):
@@ -35,8 +38,8 @@ class Views:
     """The ``plot_…`` methods of a posterior: matplotlib axes in, axes (or a figure) out; ``report``, ``save``."""
 
     def plot_forest(
-        self, parameters: Sequence[str] | str | None = None, level: float = 0.95, ax: "Axes | None" = None
-    ) -> "Axes":
+        self, parameters: Sequence[str] | str | None = None, level: float = 0.95, ax: Axes | None = None
+    ) -> Axes:
         """Mean and central interval of each parameter; those that exclude zero in colour.
 
         parameters: a list of names, "couplings", "thresholds", or a text that is in the names. By default all, and of
@@ -45,7 +48,7 @@ class Views:
         drawn: Axes = _plots().forest(self, parameters, level, ax)
         return drawn
 
-    def plot_marginals(self, parameters: Sequence[str] | str | None = None, level: float = 0.95) -> "Figure":
+    def plot_marginals(self, parameters: Sequence[str] | str | None = None, level: float = 0.95) -> Figure:
         """The posterior density of each parameter. parameters: as in ``plot_forest``, but up to 12 by default."""
         drawn: Figure = _plots().marginals(self, parameters, level)
         return drawn
@@ -54,10 +57,10 @@ class Views:
         self: _Shown,
         threshold: float = 0.5,
         probability: float = 0.5,
-        ax: "Axes | None" = None,
+        ax: Axes | None = None,
         *,
         most: int = 200,
-    ) -> "Axes":
+    ) -> Axes:
         """Edges that are there with more than ``threshold``: width by effect, colour by sign, opacity by certainty.
 
         probability: of an edge before the data. most: edges beyond which the inconclusive ones are left out.
@@ -66,7 +69,7 @@ class Views:
         drawn: Axes = _plots().network(self.edges(probability), ax, threshold, most=most)
         return drawn
 
-    def plot_edge_evidence(self: _Shown, threshold: int = 10, ax: "Axes | None" = None, *, most: int = 200) -> "Axes":
+    def plot_edge_evidence(self: _Shown, threshold: int = 10, ax: Axes | None = None, *, most: int = 200) -> Axes:
         """What the data say of every edge, there, not there, or not enough to tell, at a Bayes factor of 10 or 3.
 
         most: how many inconclusive or excluded edges are drawn; where there are more, the legend counts them.
@@ -75,13 +78,13 @@ class Views:
         drawn: Axes = _plots().edge_evidence(self.edges(), ax, threshold, most=most)
         return drawn
 
-    def plot_inclusion(self: _Shown, probability: float = 0.5, ax: "Axes | None" = None) -> "Axes":
+    def plot_inclusion(self: _Shown, probability: float = 0.5, ax: Axes | None = None) -> Axes:
         """The inclusion probability of every edge as a matrix."""
         require_untied(self.field)
         drawn: Axes = _plots().inclusion(self.edges(probability), ax)
         return drawn
 
-    def plot_lattice(self, rows: int | None = None, columns: int | None = None, ax: "Axes | None" = None) -> "Axes":
+    def plot_lattice(self, rows: int | None = None, columns: int | None = None, ax: Axes | None = None) -> Axes:
         """A lattice's parameters in place: couplings as bonds, fields as sites.
 
         rows, columns: by default those that names such as x[2,3] tell, which bf.grid gives.
@@ -89,15 +92,15 @@ class Views:
         drawn: Axes = _plots().lattice(self, rows, columns, ax)
         return drawn
 
-    def plot_centrality(self, measures: Sequence[str] | None = None, **options: Any) -> "Figure":
+    def plot_centrality(self, measures: Sequence[str] | None = None, **options: Any) -> Figure:
         """How central each variable is, with intervals. options: as in ``bf.centrality``."""
         made = import_module("bayesfield.analysis.centrality")
         drawn: Figure = _plots().centrality(made.centrality(self, measures or made.USUAL, **options))
         return drawn
 
     def plot_sensitivity(
-        self, parameters: Sequence[str] | str | None = None, ax: "Axes | None" = None, **options: Any
-    ) -> "Axes":
+        self, parameters: Sequence[str] | str | None = None, ax: Axes | None = None, **options: Any
+    ) -> Axes:
         """How parameters move with the prior's variance. options: as in ``bf.prior_sensitivity``.
 
         parameters: a list of names, or a text that is in the names; by default the 12 that move the most.
@@ -106,23 +109,23 @@ class Views:
         drawn: Axes = _plots().sensitivity(made.prior_sensitivity(self, **options), parameters, ax)
         return drawn
 
-    def plot_calibration(self, X: Any = None, ax: "Axes | None" = None, **options: Any) -> "Axes":
+    def plot_calibration(self, X: Any = None, ax: Axes | None = None, **options: Any) -> Axes:
         """Predicted probabilities of cells against how often they came true. options: as in ``bf.reliability``."""
         made = import_module("bayesfield.analysis.reliability")
         drawn: Axes = _plots().reliability(made.reliability(self, X, **options), ax)
         return drawn
 
-    def plot_convergence(self: _Shown, ax: "Axes | None" = None) -> "Axes":
+    def plot_convergence(self: _Shown, ax: Axes | None = None) -> Axes:
         """The search for the mode, step by step."""
         drawn: Axes = _plots().convergence(self.record, ax)
         return drawn
 
-    def plot_messages(self: _Shown, ax: "Axes | None" = None) -> "Axes":
+    def plot_messages(self: _Shown, ax: Axes | None = None) -> Axes:
         """How the messages of belief propagation, plain or generalized, settled at the mode."""
         drawn: Axes = _plots().messages(self.record.inference, ax)
         return drawn
 
-    def plot_predictive(self, X: Any = None, **options: Any) -> "Figure":
+    def plot_predictive(self, X: Any = None, **options: Any) -> Figure:
         """Data against data that the posterior would give. options: as in ``bf.predictive_check``."""
         made = import_module("bayesfield.analysis.predictive_check")
         drawn: Figure = _plots().predictive(made.predictive_check(self, X, **options))

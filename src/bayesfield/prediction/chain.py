@@ -1,20 +1,24 @@
 """Labels of new sequences by a chain CRF's posterior. Inference on chains is exact."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from bayesfield.inference.trees.chain import best_labellings, chain_marginals
 from bayesfield.inference.trees.log_z_by_component import log_z_by_component
-from bayesfield.learning.baselines.max_margin import MaxMargin
 from bayesfield.learning.phases.chain import ChainPhase, potentials
 from bayesfield.model.conditional import CRF, Sequences, as_sequences, label_codes
-from bayesfield.posterior.posterior import Posterior
 from bayesfield.prediction.chain_quadratic import quadratic_labels
 from bayesfield.prediction.supergraph import supergraph_labels
 from bayesfield.prediction.tally import Prediction, Tally, checked, plugged_in
 from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.learning.baselines.max_margin import MaxMargin
+    from bayesfield.posterior.posterior import Posterior
 
 _TOGETHER = 400_000  # potentials of all sequences at all draws that are labelled in one pass
 

@@ -1,6 +1,8 @@
 """The quadratic correction on sequences: E[s] and Cov[s] from forward and backward passes, maxima by Viterbi."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -9,10 +11,12 @@ from bayesfield.inference.trees.chain import ChainMarginals, best_labellings, ch
 from bayesfield.kernels.chains.passes import ChainArrays
 from bayesfield.learning.phases.chain import potentials
 from bayesfield.learning.phases.chain_covariance import indicator_covariance
-from bayesfield.model.conditional import CRF, Sequences
-from bayesfield.posterior.posterior import Posterior
 from bayesfield.prediction.quadratic import LocalQuadratic, climbed, coupled, trusted, within
 from bayesfield.types import FloatArray, IntArray, Status
+
+if TYPE_CHECKING:
+    from bayesfield.model.conditional import CRF, Sequences
+    from bayesfield.posterior.posterior import Posterior
 
 _CANDIDATES = 20  # labellings of the chain from which the full maximum is searched
 

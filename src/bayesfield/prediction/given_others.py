@@ -4,16 +4,20 @@ Where all others are known, p(x_i | rest, λ) is a matter of the tables that hol
 of the field. Where some are not, they are summed over as in ``posterior.impute``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesfield.graph.compiled import CompiledField, compiled
 from bayesfield.kernels.likelihood import conditionals as kernel
 from bayesfield.learning.phases.blocks import block_arrays
-from bayesfield.posterior.posterior import Posterior
 from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.posterior.posterior import Posterior
 
 _ENTRIES = 4_000_000  # probabilities that are held at a time
 

@@ -1,7 +1,9 @@
 """Labels of new graphs by a CRF's posterior, by any engine. Each graph by itself."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -9,17 +11,19 @@ from scipy import sparse
 from bayesfield import parallel
 from bayesfield.graph.compiled import CompiledField, Design
 from bayesfield.inference.by_name import as_engine
-from bayesfield.inference.contract import Engine
-from bayesfield.learning.baselines.max_margin import MaxMargin
 from bayesfield.learning.phases.crf_design import compiled_graphs, pair_inputs
 from bayesfield.model.conditional import CRF, label_codes
 from bayesfield.model.graphs import Graphs, as_graphs
-from bayesfield.posterior.posterior import Posterior
 from bayesfield.prediction.chain import visible
 from bayesfield.prediction.quadratic import LocalQuadratic, climbed, coupled, trusted, within
 from bayesfield.prediction.supergraph import supergraph_labels
 from bayesfield.prediction.tally import Prediction, Tally, checked, joined, plugged_in
 from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput, Status
+
+if TYPE_CHECKING:
+    from bayesfield.inference.contract import Engine
+    from bayesfield.learning.baselines.max_margin import MaxMargin
+    from bayesfield.posterior.posterior import Posterior
 
 
 def predict_graphs(

@@ -1,7 +1,9 @@
 """The best labellings of a sequence, with the probability that the posterior gives to each as a whole."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -10,9 +12,11 @@ from bayesfield.inference.trees.chain import best_labellings, chain_marginals
 from bayesfield.kernels.chains.passes import ChainArrays
 from bayesfield.learning.phases.chain import labels_energy, potentials
 from bayesfield.model.conditional import Sequences, as_sequences
-from bayesfield.posterior.posterior import Posterior
 from bayesfield.prediction.tally import checked
 from bayesfield.types import IntArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.posterior.posterior import Posterior
 
 
 class Labelling(NamedTuple):

@@ -1,14 +1,18 @@
 """Labels of new data by a CRF's posterior: sequences or graphs, by what they look like."""
 
-from collections.abc import Sequence
-from typing import Any
+from __future__ import annotations
 
-from bayesfield.learning.baselines.max_margin import MaxMargin
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 from bayesfield.model.graphs import Graphs
-from bayesfield.posterior.posterior import Posterior
 from bayesfield.prediction.chain import predict_sequences
 from bayesfield.prediction.graph import predict_graphs
-from bayesfield.prediction.tally import Prediction
+
+if TYPE_CHECKING:
+    from bayesfield.learning.baselines.max_margin import MaxMargin
+    from bayesfield.posterior.posterior import Posterior
+    from bayesfield.prediction.tally import Prediction
 
 
 def predict(posterior: Posterior | MaxMargin, X: Sequence[Any] | Any, **options: Any) -> Prediction:

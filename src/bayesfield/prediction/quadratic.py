@@ -15,17 +15,22 @@ Without a distance all of G counts, and its maximum is searched: from the best o
 changed at a time.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg, sparse
 
 from bayesfield.graph.structure import pair_graph
-from bayesfield.inference.contract import Engine
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.types import FloatArray, IntArray, Outcome, Status
+
+if TYPE_CHECKING:
+    from bayesfield.inference.contract import Engine
 
 _WIDEST = 1.0  # standard deviation of a log-potential, in nats
 _ROUNDS = 50  # of changing each label in turn

@@ -1,7 +1,9 @@
 """Data that a posterior would give: for each draw of the parameters, as many cases, with the same holes."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -9,10 +11,12 @@ from bayesfield.graph.compiled import CompiledField, compiled
 from bayesfield.inference.by_name import as_engine
 from bayesfield.inference.sampling.gibbs_chains import fresh, run
 from bayesfield.inference.sampling.sampled import Sampled
-from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.model.field import RandomField
-from bayesfield.posterior.posterior import Posterior
 from bayesfield.types import FloatArray, IntArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.inference.trees.junction_tree import Exact
+    from bayesfield.posterior.posterior import Posterior
 
 _CELLS = 20_000_000  # of chains' states, or entries of their tables, that are held at a time
 

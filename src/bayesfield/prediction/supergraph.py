@@ -7,12 +7,18 @@ Know what it is: with hard ties all copies are equal, the sum is linear in λ, a
 at the *mean* of the drawn parameters. Loopy max-product need not find that maximum; soft ties have another one.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from bayesfield.graph.structure import Graph, pair_graph
-from bayesfield.inference.contract import Engine
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.types import FloatArray, IntArray, InvalidInput, Status
+
+if TYPE_CHECKING:
+    from bayesfield.inference.contract import Engine
 
 _ENGINE = Bethe(damping=0.3, max_sweeps=100)
 

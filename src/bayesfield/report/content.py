@@ -1,5 +1,7 @@
 """What the page shows, as plain records: collected here, laid out in page.py."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -95,7 +97,7 @@ class Content:
             "network": None if self.network is None else self.network.data(),
         }
 
-    def smaller(self) -> "Content":
+    def smaller(self) -> Content:
         """The same with half as many rows and edges."""
         drawn = len(self.network.edges) if self.network is not None else 0
         return _shown(self, len(self.rows.numbers) // 2, drawn // 2)

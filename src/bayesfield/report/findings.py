@@ -1,16 +1,20 @@
 """What the page says of a fit in words: how it ended, what was checked, what may be trusted."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bayesfield.correction.second_order import FAR
-from bayesfield.posterior.evidence import LogEvidence
-from bayesfield.posterior.posterior import Posterior
 from bayesfield.posterior.record import Check, FitRecord
 from bayesfield.report.wording import count, sentence
 from bayesfield.types import BayesfieldError, Outcome
+
+if TYPE_CHECKING:
+    from bayesfield.posterior.evidence import LogEvidence
+    from bayesfield.posterior.posterior import Posterior
 
 _LARGE = 2000  # parameters beyond which nothing long is started unasked
 _METHODS = {

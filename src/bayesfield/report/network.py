@@ -1,9 +1,11 @@
 """The network of the page: which edges, how sure each is, and where its nodes stand."""
 
+from __future__ import annotations
+
 import re
 import warnings
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -11,10 +13,12 @@ import pandas as pd
 
 from bayesfield.model.field import RandomField
 from bayesfield.posterior.edges import Edge, edges_of
-from bayesfield.posterior.posterior import Posterior
 from bayesfield.report.rows import OF_EDGES, Rows
 from bayesfield.report.wording import finite, short
 from bayesfield.types import BayesfieldError, FitWarning, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from bayesfield.posterior.posterior import Posterior
 
 MOST_NODES, MOST_EDGES = 450, 1000
 _ON_A_CIRCLE = 25  # nodes

@@ -1,5 +1,7 @@
 """From what the page shows to one HTML text: the template, the style and the script with everything in place."""
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import json
@@ -8,15 +10,17 @@ from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bayesfield.files import write_text
-from bayesfield.posterior.posterior import Posterior
-from bayesfield.posterior.record import Check
 from bayesfield.report.content import Content, collect
 from bayesfield.report.pictures import bar, convergence
 from bayesfield.report.rows import COLUMNS, OF_EDGES
 from bayesfield.report.wording import chance, count, number, percent, sentence, short
+
+if TYPE_CHECKING:
+    from bayesfield.posterior.posterior import Posterior
+    from bayesfield.posterior.record import Check
 
 LARGEST = 2_800_000  # bytes of a page
 _PLAIN_ROWS = 50  # that can be read without JavaScript

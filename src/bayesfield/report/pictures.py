@@ -1,11 +1,16 @@
 """The small drawings of the page that need no script: interval bars, and the course of the search."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesfield.learning.search.optimum import Iteration
 from bayesfield.report.wording import count
+
+if TYPE_CHECKING:
+    from bayesfield.learning.search.optimum import Iteration
 
 _BAR, _HALF = 120.0, 8.0  # width and half height of a bar
 _WIDE, _TALL, _LEFT, _FOOT = 520.0, 220.0, 52.0, 34.0

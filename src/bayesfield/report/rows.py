@@ -1,16 +1,20 @@
 """The rows of the page's table: every parameter, or the surest where they are too many; couplings first."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from bayesfield.posterior.posterior import Posterior
 from bayesfield.posterior.views import couplings_of
 from bayesfield.report.wording import finite, short
 from bayesfield.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from bayesfield.posterior.posterior import Posterior
 
 MOST_ROWS = 5000
 COLUMNS = ("mean", "sd", "lower", "upper", "p_positive")

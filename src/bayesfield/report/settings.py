@@ -1,15 +1,19 @@
 """What to write down of a fit so that another can repeat it: settings, versions, whom to cite."""
 
+from __future__ import annotations
+
 import platform
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesfield.posterior.posterior import Posterior
 from bayesfield.report.wording import short
+
+if TYPE_CHECKING:
+    from bayesfield.posterior.posterior import Posterior
 
 _PACKAGES = ("bayesfield", "numpy", "scipy", "numba")
 _PAPER = """@inproceedings{welling2006bayesian,

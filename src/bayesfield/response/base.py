@@ -1,14 +1,19 @@
 """What every covariance of the features can do."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg
 
 from bayesfield import memory
-from bayesfield.graph.compiled import Design
 from bayesfield.types import Cost, FloatArray, IndefiniteCurvature, IntArray, Outcome, TooLarge
+
+if TYPE_CHECKING:
+    from bayesfield.graph.compiled import Design
 
 _SURE = 500  # rows of a matrix that always fits
 _SLAB = 4_000_000  # numbers in a (T, D) slab of directions

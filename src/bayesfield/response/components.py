@@ -7,16 +7,20 @@ time of sparse ones in a profile of an RBM with 200 cases, whose correction asks
 sparse products.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from bayesfield.graph.compiled import Design
-from bayesfield.graph.structure import Graph
-from bayesfield.response.indicators import Sparse
 from bayesfield.types import FloatArray, GraphArrays, IntArray
+
+if TYPE_CHECKING:
+    from bayesfield.graph.compiled import Design
+    from bayesfield.graph.structure import Graph
+    from bayesfield.response.indicators import Sparse
 
 UNION = 16  # components from which it is worth it
 _STATES = 4096  # joint states of a component, at most

@@ -5,13 +5,18 @@ along it: nᵀδμ = 0. On what is left, δμ = Zy with Z a basis of the complem
 inverse of V gives the same quadratic form, and K becomes ZᵀKZ.
 """
 
+from __future__ import annotations
+
 import itertools
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg, sparse
 
-from bayesfield.response.indicators import Sparse
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray
+
+if TYPE_CHECKING:
+    from bayesfield.response.indicators import Sparse
 
 _CONSTANT = 1e-13  # variance below which an indicator counts as constant
 _SINGULAR = 1e-9  # eigenvalue of a correlation matrix below which its vector counts as null

@@ -10,22 +10,26 @@ R_a = Cov_{b_a}(f_a, s_a) V_a⁻¹ and B_a = Cov_{b_a}(f_a) − R_a V_a R_aᵀ:
 For Kikuchi regions see response.regions: the same formula with other blocks.
 """
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from bayesfield.graph.compiled import Design
-from bayesfield.graph.structure import Graph
 from bayesfield.response.base import Response, require_dense
 from bayesfield.response.factors.cholesky import factorise
-from bayesfield.response.factors.factor import Factor
 from bayesfield.response.indicators import Indicators, Sparse, indicators
 from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.graph.compiled import Design
+    from bayesfield.graph.structure import Graph
+    from bayesfield.response.factors.factor import Factor
 
 _FEW = 1200  # coordinates up to which the covariance is not worth a look at the parts of the graph
 _SMALL = 60  # coordinates of the connected parts of Ω up to which its inverse counts as sparse

@@ -5,16 +5,17 @@ minute that a million sites took, nine tenths were these products, and on 25 sit
 and S and its analysis are kept with the graph.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from bayesfield import parallel
-from bayesfield.graph.compiled import Design
-from bayesfield.graph.structure import Graph, offsets, unique_rows
+from bayesfield.graph.structure import Graph, unique_rows
 from bayesfield.kernels import local as kernel
 from bayesfield.kernels.local import LocalArrays, Rows
 from bayesfield.response.factors.cholesky import Cholesky
@@ -22,7 +23,10 @@ from bayesfield.response.factors.factor import DenseFactor, Factor
 from bayesfield.response.factors.pattern import analyse
 from bayesfield.response.indicators import IMPOSSIBLE, Sparse
 from bayesfield.response.linear import LinearResponse, SingularFactor, System, bethe_response
-from bayesfield.types import FloatArray, GraphArrays, IndefiniteCurvature, IntArray, Outcome
+from bayesfield.types import FloatArray, GraphArrays, IndefiniteCurvature, IntArray, Outcome, offsets
+
+if TYPE_CHECKING:
+    from bayesfield.graph.compiled import Design
 
 _DENSE = 1200  # coordinates up to which a dense Cholesky factor is faster than a sparse one
 _PARTS = 2  # that tables are worked through in

@@ -4,20 +4,24 @@ Coordinates are the products of state indicators (reference states left out) of 
 some inner region. Outer regions are the blocks of LinearResponse; inner regions add Σ_β c_β embed(V_β⁻¹).
 """
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from bayesfield.graph.compiled import Design
-from bayesfield.graph.structure import Graph
-from bayesfield.kernels.messages.regions import RegionArrays
 from bayesfield.response.constrained import free_basis, generalised_inverses
 from bayesfield.response.indicators import IMPOSSIBLE, Sparse
 from bayesfield.response.linear import Blocks, LinearResponse, Pieces, SingularFactor, assemble, block_inverses, moments
 from bayesfield.types import FloatArray, GraphArrays, IntArray, Region, RegionGraph
+
+if TYPE_CHECKING:
+    from bayesfield.graph.compiled import Design
+    from bayesfield.graph.structure import Graph
+    from bayesfield.kernels.messages.regions import RegionArrays
 
 States = tuple[tuple[int, ...], ...]  # of each variable
 Product = tuple[tuple[int, int], ...]  # (variable, state) pairs: the product of their indicators

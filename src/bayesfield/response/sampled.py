@@ -5,18 +5,23 @@ variances told by the batches, in units of the target's standard deviations. A t
 one that is off in a few places only gets no more than lets their noise explain the move.
 """
 
+from __future__ import annotations
+
 import itertools
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesfield import memory
 from bayesfield.graph.compiled import Design, features
-from bayesfield.graph.structure import Graph
 from bayesfield.response.base import Response
 from bayesfield.response.two_valued import bit_covariance, two_valued
 from bayesfield.types import Cost, FloatArray
+
+if TYPE_CHECKING:
+    from bayesfield.graph.structure import Graph
 
 _ASTRAY = 4.0  # standard errors by which shrinkage may move an entry
 

@@ -11,17 +11,22 @@ No factor's covariance is inverted, so hard constraints are no obstacle. The ite
 propagation itself is stable; elsewhere the same linear equations are solved directly.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from bayesfield.graph.compiled import Design
-from bayesfield.graph.structure import Graph
 from bayesfield.response.base import TableResponse
 from bayesfield.response.indicators import Indicators, Sparse, indicators, slot_states
 from bayesfield.types import FloatArray, GraphArrays, IndefiniteCurvature, Outcome
+
+if TYPE_CHECKING:
+    from bayesfield.graph.compiled import Design
+    from bayesfield.graph.structure import Graph
 
 _TOLERANCE = 1e-13  # change of a derivative relative to the largest one
 _MAX_SWEEPS = 1000

@@ -5,17 +5,21 @@ numbers, so that nothing is lost by not centring them first. Couplings and thres
 states are all of this kind. Tied parameters, whose features are sums, are not.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from bayesfield import parallel
-from bayesfield.graph.compiled import Design
-from bayesfield.graph.structure import Graph
 from bayesfield.kernels import bits as kernel
 from bayesfield.types import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from bayesfield.graph.compiled import Design
+    from bayesfield.graph.structure import Graph
 
 _ROWS = 32  # features that one thread takes at a time
 

@@ -1,13 +1,17 @@
 """What samplers of the parameter posterior share: the problem, a chain's state, and what every sampler can do."""
 
+from __future__ import annotations
+
 import hashlib
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from bayesfield.learning.objective import Objective
 from bayesfield.types import FloatArray
+
+if TYPE_CHECKING:
+    from bayesfield.learning.objective import Objective
 
 Stats = dict[str, FloatArray]  # by name, (chain, draw)
 
@@ -80,7 +84,7 @@ class Plan:
 class Sampler(Protocol):
     """Chains of λ from (an approximation of) the posterior."""
 
-    def run(self, problem: Problem, chains: list[Chain], plan: Plan, watch: "Progress") -> Run:
+    def run(self, problem: Problem, chains: list[Chain], plan: Plan, watch: Progress) -> Run:
         """Warm up, then draw, from where the chains stand."""
         ...
 

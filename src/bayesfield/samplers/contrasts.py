@@ -1,6 +1,8 @@
 """What a Langevin step moves along: contrastive-divergence gradients of fields and of chains of labels."""
 
-from typing import NamedTuple, Protocol
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -11,9 +13,11 @@ from bayesfield.kernels.chains.passes import ChainArrays
 from bayesfield.kernels.gibbs import general as gibbs
 from bayesfield.kernels.gibbs import langevin
 from bayesfield.kernels.gibbs.single import HALF, WIDTH
-from bayesfield.learning.objective import Objective
 from bayesfield.samplers.density import require_graph
 from bayesfield.types import FloatArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.learning.objective import Objective
 
 
 class Steps(NamedTuple):

@@ -1,14 +1,20 @@
 """An objective as the arrays that compiled samplers need."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from bayesfield.inference.contract import Engine
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.kernels.likelihood.density import Packed, Target
 from bayesfield.kernels.messages.pairs import PairArrays, pair_arrays
 from bayesfield.kernels.trees.passes import TreeArrays
-from bayesfield.learning.objective import Objective
 from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.inference.contract import Engine
+    from bayesfield.learning.objective import Objective
 
 
 def require_graph(objective: Objective) -> None:

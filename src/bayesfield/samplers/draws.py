@@ -1,19 +1,23 @@
 """Draws of the parameters by chains, with what a user asks of them first: summary, convergence, thinning."""
 
+from __future__ import annotations
+
 import json
 import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from bayesfield import diagnostics, memory
 from bayesfield.files import npy_array, unpacked, write_npz
-from bayesfield.model.prior import Parametrised
 from bayesfield.samplers.contract import Chain, Stats
 from bayesfield.types import BayesfieldError, FloatArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.model.prior import Parametrised
 
 _FORMAT = 1
 _ENTRIES = 100_000  # of an archive, at most
@@ -70,7 +74,7 @@ class Draws:
             index=pd.Index(self.field.parameter_names, name="parameter"),
         )
 
-    def thinned(self, interval: int | None = None) -> "Draws":
+    def thinned(self, interval: int | None = None) -> Draws:
         """Every interval-th draw; by default so many that the rest are about independent."""
         if interval is None:
             times = diagnostics.autocorrelation_time(self.values)

@@ -6,20 +6,24 @@ sampled exactly; with Gibbs draws up to what the chains lack in length. Where va
 to Σ_n log Z_n(λ), the sum over what is hidden in each case.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bayesfield.graph.structure import counts
 from bayesfield.inference.sampling.gibbs_chains import gibbs_draws
-from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.inference.trees.junction_tree import Exact
-from bayesfield.learning.objective import Objective
-from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Stats
 from bayesfield.samplers.density import require_graph
 from bayesfield.samplers.steps import drive
 from bayesfield.types import FloatArray, IntArray, Options
+
+if TYPE_CHECKING:
+    from bayesfield.inference.sampling.sampled import Sampled
+    from bayesfield.learning.objective import Objective
+    from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Stats
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,14 +48,14 @@ class Exchange(Options):
     def lanes(self, chains: int) -> int:
         return 1
 
-    def prepare(self, problem: Problem) -> "_Shared":
+    def prepare(self, problem: Problem) -> _Shared:
         shape = problem.factor * (self.scale * 2.38 / np.sqrt(max(problem.size, 1)))
         objective = problem.objective
         require_graph(objective)
         self.engine.preview(objective.free.graph)  # planned once, before threads ask for it
         return _Shared(objective, shape)
 
-    def advance(self, shared: "_Shared", chains: list[Chain], draws: int, thin: int) -> tuple[FloatArray, Stats]:
+    def advance(self, shared: _Shared, chains: list[Chain], draws: int, thin: int) -> tuple[FloatArray, Stats]:
         kept = np.empty((len(chains), draws, len(shared.shape)))
         accepted = np.zeros((len(chains), draws))
         for c, chain in enumerate(chains):

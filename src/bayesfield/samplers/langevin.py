@@ -5,16 +5,20 @@ data, and M the covariance of the problem's Gaussian. Two errors stay however lo
 do not reach the model's distribution), and of the step (a Gaussian comes out wider by 1/√(1 − ε²/4)).
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bayesfield import parallel
-from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Stats
 from bayesfield.samplers.contrasts import Contrast, Steps, contrast_of
 from bayesfield.samplers.steps import drive
 from bayesfield.types import FloatArray, InvalidInput, Options
+
+if TYPE_CHECKING:
+    from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Stats
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,10 +46,10 @@ class Langevin(Options):
     def lanes(self, chains: int) -> int:
         return 1
 
-    def prepare(self, problem: Problem) -> "_Shared":
+    def prepare(self, problem: Problem) -> _Shared:
         return _Shared(problem, problem.factor @ problem.factor.T, contrast_of(problem.objective))
 
-    def advance(self, shared: "_Shared", chains: list[Chain], draws: int, thin: int) -> tuple[FloatArray, Stats]:
+    def advance(self, shared: _Shared, chains: list[Chain], draws: int, thin: int) -> tuple[FloatArray, Stats]:
         size = shared.problem.size
         kept = np.empty((len(chains), draws, size))
         for c, chain in enumerate(chains):

@@ -4,22 +4,26 @@ Proposals are symmetric and Gaussian, with the shape of the problem's Gaussian t
 a Gaussian target (Roberts, Gelman & Gilks 1997); warm-up tunes the scale to an acceptance of 0.234.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bayesfield import parallel
-from bayesfield.inference.contract import Engine
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.kernels.likelihood import density
 from bayesfield.kernels.likelihood import metropolis as kernel
 from bayesfield.kernels.messages.bethe_lanes import WIDTH
-from bayesfield.learning.objective import Objective
-from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Stats
 from bayesfield.samplers.density import fast_target
 from bayesfield.samplers.steps import drive
 from bayesfield.types import FloatArray, Options
+
+if TYPE_CHECKING:
+    from bayesfield.inference.contract import Engine
+    from bayesfield.learning.objective import Objective
+    from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Stats
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,12 +49,12 @@ class Metropolis(Options):
         """Bethe's lanes cost the same full or not; exact ones are worked one after another."""
         return WIDTH if self.engine.traits.as_published else min(WIDTH, -(-chains // parallel.cores()))
 
-    def prepare(self, problem: Problem) -> "_Shared":
+    def prepare(self, problem: Problem) -> _Shared:
         shape = problem.factor * (self.scale * 2.38 / np.sqrt(max(problem.size, 1)))
         objective = problem.objective.with_engine(self.engine)
         return _Shared(objective, shape, fast_target(objective, self.engine))
 
-    def advance(self, shared: "_Shared", chains: list[Chain], draws: int, thin: int) -> tuple[FloatArray, Stats]:
+    def advance(self, shared: _Shared, chains: list[Chain], draws: int, thin: int) -> tuple[FloatArray, Stats]:
         size, steps = len(shared.shape), draws * thin
         noise = np.zeros((steps, size, WIDTH))
         log_uniform = np.zeros((steps, WIDTH))

@@ -4,20 +4,24 @@ It works in coordinates z with λ = centre + factor·z, in which the posterior i
 mass matrix starts out right and trajectories are short.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesfield import parallel
-from bayesfield.inference.contract import Engine
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.kernels.likelihood import density
-from bayesfield.learning.objective import Objective
 from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run
 from bayesfield.samplers.density import fast_target, pack
 from bayesfield.types import FloatArray, InvalidInput, Options
+
+if TYPE_CHECKING:
+    from bayesfield.inference.contract import Engine
+    from bayesfield.learning.objective import Objective
 
 _STATS = {
     "logp": "log_density",

@@ -1,29 +1,28 @@
 """From a field and data to draws from the posterior of its parameters."""
 
+from __future__ import annotations
+
 import copy
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesfield.fitting.fields import fit
 from bayesfield.fitting.graphs import fit_graphs
 from bayesfield.fitting.sequences import fit_sequences
-from bayesfield.inference.contract import Engine
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.learning.objective import Objective, gaussian
 from bayesfield.learning.phases.cases import field_objective
 from bayesfield.learning.phases.graphs import graph_objective
 from bayesfield.learning.phases.sequences import sequence_objective
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
-from bayesfield.model.field import RandomField
 from bayesfield.model.graphs import Graphs, as_graphs
 from bayesfield.model.prior import Parametrised, Prior, as_prior
 from bayesfield.parallel import Cluster
-from bayesfield.posterior.posterior import Posterior
 from bayesfield.response.base import require_dense
 from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Sampler, new_chains
 from bayesfield.samplers.draws import Draws
@@ -31,6 +30,11 @@ from bayesfield.samplers.langevin import Langevin
 from bayesfield.samplers.metropolis import Metropolis
 from bayesfield.samplers.nuts import NUTS
 from bayesfield.types import InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.inference.contract import Engine
+    from bayesfield.model.field import RandomField
+    from bayesfield.posterior.posterior import Posterior
 
 _FULL = 1000  # parameters up to which NUTS takes correlations from the shape, too
 

@@ -6,15 +6,19 @@ for the first two, and N(0, I) for the others, whose parameters were not drawn. 
 two have.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesfield.inference.queries import sample
 from bayesfield.model.builders import grid
-from bayesfield.model.field import RandomField
 from bayesfield.model.prior import Normal
+
+if TYPE_CHECKING:
+    from bayesfield.model.field import RandomField
 
 SIDE = 5
 SIZES = (10, 100, 1000, 5000)

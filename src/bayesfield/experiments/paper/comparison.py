@@ -1,8 +1,10 @@
 """Posteriors against long chains with exact gradients, in Cramér-von Mises distance (23): figures 2 to 8."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -11,8 +13,10 @@ from bayesfield import plots
 from bayesfield.diagnostics import cramer_von_mises
 from bayesfield.experiments.contract import Experiment, cell
 from bayesfield.experiments.paper.methods import PRACTICE, Method, Outcome, Problem, Scale, reference
-from bayesfield.experiments.store import Store
 from bayesfield.types import FloatArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.experiments.store import Store
 
 REFERENCE = "HMC"
 _BINS = 60

@@ -1,10 +1,12 @@
 """``reproduce faq``: every predictor on labelled lines; 20 files to learn from, 30 to label, ten splits."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -22,10 +24,12 @@ from bayesfield.experiments.paper.documents import (
     source_of,
 )
 from bayesfield.experiments.paper.predictors import Predictor, predicted, score_table, scores
-from bayesfield.experiments.store import Store
 from bayesfield.fitting.sequences import fit_sequences
 from bayesfield.learning.baselines.max_margin import max_margin
 from bayesfield.model.prior import Normal
+
+if TYPE_CHECKING:
+    from bayesfield.experiments.store import Store
 
 PREDICTORS: dict[str, Predictor] = {
     **predictors.PREDICTORS,

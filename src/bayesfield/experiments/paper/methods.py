@@ -3,11 +3,13 @@
 Seconds are those of the processor, so that they mean the same on a busy machine and with any number of jobs.
 """
 
+from __future__ import annotations
+
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -15,15 +17,17 @@ from bayesfield import diagnostics
 from bayesfield.fitting.fields import fit
 from bayesfield.fitting.sequences import fit_sequences
 from bayesfield.inference.trees.junction_tree import Exact
-from bayesfield.model.conditional import CRF, Sequences
-from bayesfield.model.field import RandomField
-from bayesfield.model.prior import Normal
-from bayesfield.posterior.posterior import Posterior
-from bayesfield.samplers.contract import Sampler
-from bayesfield.samplers.draws import Draws
 from bayesfield.samplers.nuts import NUTS
 from bayesfield.samplers.sample import Length, sample_posterior, sample_sequences
 from bayesfield.types import FitWarning, FloatArray, IndefiniteCurvature
+
+if TYPE_CHECKING:
+    from bayesfield.model.conditional import CRF, Sequences
+    from bayesfield.model.field import RandomField
+    from bayesfield.model.prior import Normal
+    from bayesfield.posterior.posterior import Posterior
+    from bayesfield.samplers.contract import Sampler
+    from bayesfield.samplers.draws import Draws
 
 AGREED = 1.1  # MPSRF below which restarts agree
 _PILOT = 400  # draws of each chain from which the autocorrelation time is read

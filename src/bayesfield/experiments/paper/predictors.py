@@ -1,17 +1,21 @@
 """Scores of predicted labels, and the predictors that are compared by them."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from bayesfield.diagnostics import calibration_error
-from bayesfield.model.conditional import Sequences
 from bayesfield.prediction.chain import predict_sequences
-from bayesfield.prediction.tally import Prediction
 from bayesfield.types import FloatArray
+
+if TYPE_CHECKING:
+    from bayesfield.model.conditional import Sequences
+    from bayesfield.prediction.tally import Prediction
 
 DRAWS = 100
 COPIES = 20  # of the super-graph

@@ -1,17 +1,21 @@
 """Networks of pgmpy, as fields of fixed tables and back."""
 
+from __future__ import annotations
+
 import itertools
 import warnings
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from bayesfield.graph.potentials import potentials_of
 from bayesfield.model.field import Factor, RandomField, Variable
 from bayesfield.posterior.evaluation import at_point
-from bayesfield.posterior.posterior import Posterior
 from bayesfield.types import FloatArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.posterior.posterior import Posterior
 
 
 def from_pgmpy(model: Any) -> RandomField:

@@ -1,17 +1,21 @@
 """Networks of pyAgrum, as fields of fixed tables and back."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Hashable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesfield.graph.potentials import potentials_of
 from bayesfield.model.field import Factor, RandomField, Variable
 from bayesfield.posterior.evaluation import at_point
-from bayesfield.posterior.posterior import Posterior
 from bayesfield.types import InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.posterior.posterior import Posterior
 
 
 def from_pyagrum(model: Any) -> RandomField:

@@ -4,19 +4,23 @@ A model is a preamble (MARKOV or BAYES, the number of variables, their cardinali
 of each) and then each function's table, the last variable of the scope fastest. PR is log10 Z given the evidence.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesfield import memory
 from bayesfield.files import read_text, write_text
 from bayesfield.graph.potentials import potentials_of
-from bayesfield.inference.queries import Beliefs
 from bayesfield.model.field import Factor, RandomField, Variable
 from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.inference.queries import Beliefs
 
 _SWOLLEN = 25  # bytes in memory for a character, at most
 _DIGITS = 18  # of a whole number, at most
@@ -132,18 +136,18 @@ def read_mpe(path: str | Path) -> IntArray:
     return found
 
 
-def _samples(words: "_Words") -> None:
+def _samples(words: _Words) -> None:
     """Passes over the 1, a number of evidence samples, that older results have after the task."""
     if words.peek() == "1":
         words.text("the number of samples")
 
 
-def _one_marginal(words: "_Words") -> bool:
+def _one_marginal(words: _Words) -> bool:
     """Whether a 1 that follows is a number of variables: after it come a number of states, so many words, the end."""
     return words.peek(1) == str(words.left - 2)
 
 
-def _scope(words: "_Words", f: int, n: int) -> list[int]:
+def _scope(words: _Words, f: int, n: int) -> list[int]:
     size = words.room(words.count(f"the size of the scope of function {f}"), "variables of a scope")
     scope = [words.count(f"a variable of function {f}") for _ in range(size)]
     if any(v >= n for v in scope):
@@ -155,7 +159,7 @@ def _scope(words: "_Words", f: int, n: int) -> list[int]:
     return scope
 
 
-def _function(words: "_Words", f: int, scope: list[int], cardinality: list[int], names: list[str]) -> Factor:
+def _function(words: _Words, f: int, scope: list[int], cardinality: list[int], names: list[str]) -> Factor:
     shape = tuple(cardinality[v] for v in scope)
     size = words.count(f"the number of entries of function {f}")
     if size != math.prod(shape):
@@ -168,7 +172,7 @@ def _function(words: "_Words", f: int, scope: list[int], cardinality: list[int],
     return Factor.from_potential([names[v] for v in scope], table.reshape(shape))
 
 
-def _result(path: str | Path, task: str) -> "_Words":
+def _result(path: str | Path, task: str) -> _Words:
     words = _Words(read_text(path), str(path))
     found = words.text("the task")
     if found.upper() != task:

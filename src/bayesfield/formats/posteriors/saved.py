@@ -8,6 +8,8 @@ The training data are not among it. A precision is saved dense, by blocks, or, w
 makes it again: the engine, the mode and the prior.
 """
 
+from __future__ import annotations
+
 import hashlib
 import io
 import json
@@ -17,7 +19,7 @@ import zipfile
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,13 +27,11 @@ from bayesfield import memory
 from bayesfield.files import npy_array, unpacked, write_bytes
 from bayesfield.formats.posteriors.packed import Packer, unpack
 from bayesfield.graph.compiled import compiled
-from bayesfield.graph.structure import Graph
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.inference.messages.kikuchi import Kikuchi
 from bayesfield.learning.objective import GaussianPrior
 from bayesfield.learning.phases.cases import case_objective
 from bayesfield.learning.precision.at import precision_at
-from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.precision.block import BlockPrecision
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.precision.sparse import SparsePrecision
@@ -40,6 +40,10 @@ from bayesfield.model.prior import Prior
 from bayesfield.posterior.posterior import Posterior
 from bayesfield.posterior.record import FitRecord
 from bayesfield.types import BayesfieldError, FloatArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.graph.structure import Graph
+    from bayesfield.learning.precision.base import Precision
 
 FORMAT, VERSION = "bayesfield posterior", 1
 _HEADER = "header.json"

@@ -1,13 +1,14 @@
 """The Bethe engine: loopy belief propagation, and direct minimisation of its free energy where messages circle."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from bayesfield.graph.compiled import Design
 from bayesfield.graph.structure import Graph, table_entries
 from bayesfield.inference.contract import Price, Traits
 from bayesfield.inference.messages.newton import newton
@@ -17,11 +18,14 @@ from bayesfield.kernels.messages import sum_product as messages
 from bayesfield.kernels.messages.max_product import max_pairs
 from bayesfield.kernels.messages.pairs import pair_arrays
 from bayesfield.kernels.messages.residual import run_residual
-from bayesfield.response.base import Response
 from bayesfield.response.linear import SingularFactor, bethe_response
 from bayesfield.response.local import local_response
 from bayesfield.response.susceptibility import SusceptibilityResponse
 from bayesfield.types import Cost, FloatArray, GraphArrays, IntArray, InvalidInput, Marginals, Options, Outcome, Status
+
+if TYPE_CHECKING:
+    from bayesfield.graph.compiled import Design
+    from bayesfield.response.base import Response
 
 Schedule = Literal["sequential", "flooding", "residual"]
 Run = tuple[int, float]

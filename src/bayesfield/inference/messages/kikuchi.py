@@ -1,20 +1,18 @@
 """The Kikuchi engine: generalized belief propagation on clusters of variables; exact when they form a junction tree."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from bayesfield import memory
-from bayesfield.graph.compiled import Design
-from bayesfield.graph.structure import Graph
 from bayesfield.inference.contract import Price, Traits
 from bayesfield.inference.messages.region_graph import loops, mini_buckets, region_arrays, region_graph
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.kernels.messages import regions as kernel
-from bayesfield.kernels.messages.regions import RegionArrays
-from bayesfield.response.base import Response
 from bayesfield.response.regions import region_response
 from bayesfield.types import (
     Cost,
@@ -28,6 +26,12 @@ from bayesfield.types import (
     RegionGraph,
     Status,
 )
+
+if TYPE_CHECKING:
+    from bayesfield.graph.compiled import Design
+    from bayesfield.graph.structure import Graph
+    from bayesfield.kernels.messages.regions import RegionArrays
+    from bayesfield.response.base import Response
 
 Clusters = Literal["loops", "plaquettes", "triplets", "mini-buckets", "factors"] | tuple[tuple[int, ...], ...]
 

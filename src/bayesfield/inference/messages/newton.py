@@ -5,15 +5,21 @@ the very matrix that linear response iterates. Steps are halved until the residu
 passing is not, but has to start near: the double loop takes it there.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from bayesfield.graph.structure import Graph
 from bayesfield.kernels.messages import sum_product as messages
 from bayesfield.response.indicators import Indicators, indicators
 from bayesfield.response.susceptibility import message_jacobian
 from bayesfield.types import FloatArray, GraphArrays, IntArray
+
+if TYPE_CHECKING:
+    from bayesfield.graph.structure import Graph
 
 _MAX_STEPS = 30
 _HALVINGS = 8

@@ -1,16 +1,20 @@
 """Belief propagation on binary pairwise fields in odds: in one block where small, in several where large."""
 
+from __future__ import annotations
+
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bayesfield import parallel
-from bayesfield.graph.structure import Graph
 from bayesfield.kernels.messages import odds as kernel
-from bayesfield.kernels.messages.odds import Blocks
 from bayesfield.kernels.messages.pairs import SAFE_RANGE, looks, pair_arrays
 from bayesfield.types import FloatArray, GraphArrays
+
+if TYPE_CHECKING:
+    from bayesfield.graph.structure import Graph
+    from bayesfield.kernels.messages.odds import Blocks
 
 _LARGE = 50_000  # edges from which blocks are worth it
 _BLOCKS = 8

@@ -4,18 +4,22 @@ Each batch has potentials of its own, so that one call serves many chains at one
 error) as well as chains spread over draws of the parameters.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesfield import parallel
-from bayesfield.graph.structure import Graph
 from bayesfield.kernels.gibbs import general as gibbs
 from bayesfield.kernels.gibbs import pairs as gibbs_pairs
 from bayesfield.kernels.gibbs import single as gibbs_single
 from bayesfield.kernels.gibbs import tables as gibbs_tables
 from bayesfield.types import FloatArray, GraphArrays, IntArray
+
+if TYPE_CHECKING:
+    from bayesfield.graph.structure import Graph
 
 _LONELY = 16  # chains in a batch below which a large field is swept colour by colour
 _LARGE = 1000  # variables

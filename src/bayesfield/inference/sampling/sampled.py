@@ -3,13 +3,14 @@
 No log Z. For dense fields, where Bethe and Kikuchi break down and a junction tree does not fit.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bayesfield import memory
-from bayesfield.graph.compiled import Design
-from bayesfield.graph.structure import Graph
 from bayesfield.inference.contract import Price, Traits
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.inference.sampling import gibbs_chains as gibbs
@@ -26,6 +27,10 @@ from bayesfield.types import (
     Outcome,
     Status,
 )
+
+if TYPE_CHECKING:
+    from bayesfield.graph.compiled import Design
+    from bayesfield.graph.structure import Graph
 
 _BATCHES = 16  # groups of chains: their spread is the Monte-Carlo error
 _SHRINKABLE = 2000  # parameters up to which a dense target of the shrinkage is made

@@ -9,15 +9,19 @@ rule of 15 points, going up and coming down again: the two ways differ where cha
 one from Gauss's rule of 7 points are part of the error. Batches of chains tell the rest.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from bayesfield.graph.structure import Graph
-from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.types import FloatArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.graph.structure import Graph
+    from bayesfield.inference.sampling.sampled import Sampled
 
 # Kronrod's points in (0, 1] and their weights; every second point, from the second on, is Gauss's
 _POINTS = (

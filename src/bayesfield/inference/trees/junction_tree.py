@@ -1,20 +1,24 @@
 """Exact inference by a junction tree: log Z, marginals, covariances, samples, the most probable state."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesfield import memory, parallel
-from bayesfield.graph.compiled import Design
-from bayesfield.graph.structure import Graph
 from bayesfield.inference.contract import Price, Traits
 from bayesfield.inference.trees import tree_plan
 from bayesfield.kernels.trees import passes as trees
-from bayesfield.kernels.trees.passes import TreeArrays
 from bayesfield.response.base import Response, TableResponse, require_dense
 from bayesfield.response.components import UNION, component_covariance, joint_states
 from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput, Marginals, Options, Outcome, Status
+
+if TYPE_CHECKING:
+    from bayesfield.graph.compiled import Design
+    from bayesfield.graph.structure import Graph
+    from bayesfield.kernels.trees.passes import TreeArrays
 
 _ADVICE = "Use bf.Bethe(), which needs only the model's own tables, or condition on more evidence."
 _SURE = 5e7  # bytes that there always are

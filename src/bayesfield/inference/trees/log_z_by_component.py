@@ -4,14 +4,18 @@ For any state x that can be, log Z = θ(x) − log p(x). Both are sums, over tab
 and each table and each clique belongs to one part.
 """
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesfield.graph.structure import Graph, table_entries
 from bayesfield.kernels.trees import passes as trees
-from bayesfield.kernels.trees.passes import TreeArrays
 from bayesfield.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from bayesfield.kernels.trees.passes import TreeArrays
 
 
 def log_z_by_component(engine: Any, graph: Graph, theta: FloatArray, part: IntArray, count: int) -> FloatArray:

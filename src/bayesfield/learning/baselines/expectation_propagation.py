@@ -12,7 +12,9 @@ and q has precision Λ⁻¹ + Σ ΦᵀCΦ. All factors move at once, damped, fro
 each factor's labels by themselves, not how labels of different factors go together.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -20,11 +22,12 @@ from scipy import linalg
 from bayesfield import memory
 from bayesfield.inference.trees.chain import chain_marginals
 from bayesfield.kernels.chains.passes import ChainArrays
-from bayesfield.learning.objective import Objective
-from bayesfield.learning.phases.chain import potentials
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.response.base import require_dense
 from bayesfield.types import Cost, FloatArray, Outcome, Status
+
+if TYPE_CHECKING:
+    from bayesfield.learning.objective import Objective
 
 _RATE, _LEAST_RATE = 0.5, 0.01  # of a sweep's change that is taken: at first and at most; at least
 _SLOWER, _FASTER = 0.5, 1.05  # factors of it: after a sweep that moved the mean farther than the one before, and else
@@ -87,9 +90,8 @@ class _Passes:
 
     def at_mode(self, parameters: FloatArray) -> _Sites:
         """Laplace's own quadratic, as far as factors go by themselves: q is centred at the mode."""
-        data = self._objective.data
-        node, edge = potentials(data.crf, data.sequences, parameters)
-        own = edge[data.sequences.which[self._pairs]].reshape(len(self._pairs), node.shape[1] ** 2)
+        node, edge = self._objective.data.potentials(parameters)
+        own = edge[self._objective.data.sequences.which[self._pairs]].reshape(len(self._pairs), node.shape[1] ** 2)
         p, pair = self._marginals(node, own)
         S, S_pair = _spread(p), _spread(pair)
         return _Sites(p - _apply(S, node), S, pair - _apply(S_pair, own), S_pair)

@@ -1,13 +1,17 @@
 """What every phase can do: a weighted batch of factor graphs whose log Z enters the objective."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from bayesfield.inference.contract import Engine, Price, Traits
-from bayesfield.response.base import Response
 from bayesfield.types import BoolArray, FloatArray, Status
+
+if TYPE_CHECKING:
+    from bayesfield.inference.contract import Engine, Price, Traits
+    from bayesfield.response.base import Response
 
 
 class Answer(NamedTuple):
@@ -49,7 +53,7 @@ class Phase(Protocol):
         """Whether Gibbs chains can stand in for its engine: it has a graph here."""
         ...
 
-    def with_engine(self, engine: Engine) -> "Phase": ...
+    def with_engine(self, engine: Engine) -> Phase: ...
     def choose(self, engine: Any) -> tuple[Engine, str]:
         """The engine for which one that chooses stands here, and why."""
         ...

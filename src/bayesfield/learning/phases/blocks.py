@@ -1,15 +1,19 @@
 """Blocks of neighbouring variables for the composite likelihood."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
 from bayesfield import memory, parallel
-from bayesfield.graph.compiled import CompiledField
 from bayesfield.kernels.likelihood.composite import Blocks
 from bayesfield.types import BoolArray, Cost, GraphArrays, IntArray
+
+if TYPE_CHECKING:
+    from bayesfield.graph.compiled import CompiledField
 
 
 def grown_blocks(g: GraphArrays, largest: int) -> list[list[int]]:

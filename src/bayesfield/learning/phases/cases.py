@@ -4,8 +4,10 @@ With holes log p(observed part of x_n) = log Z_n(λ) − log Z(λ), Z_n the sum 
 approximate engine both terms are its own: the contrastive free energy (19), which may have several optima.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,14 +16,19 @@ from bayesfield.graph.clamp import Clamped, clamp
 from bayesfield.graph.compiled import CompiledField, compiled
 from bayesfield.graph.structure import counts, weighted_counts
 from bayesfield.inference.auto import Auto
-from bayesfield.inference.contract import Engine
 from bayesfield.inference.trees.log_z_by_component import log_z_by_component
 from bayesfield.learning.objective import GaussianPrior, Objective, Pointwise, gaussian
-from bayesfield.learning.phases.base import Phase
+from bayesfield.learning.phases.crf_design import compiled_graphs
 from bayesfield.learning.phases.graph import GraphPhase
-from bayesfield.model.field import RandomField
 from bayesfield.model.prior import Prior, as_numbers
-from bayesfield.types import FloatArray, IntArray, InvalidInput, Outcome
+from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput, Outcome
+
+if TYPE_CHECKING:
+    from bayesfield.inference.contract import Engine
+    from bayesfield.learning.phases.base import Phase
+    from bayesfield.model.conditional import CRF
+    from bayesfield.model.field import RandomField
+    from bayesfield.model.graphs import Graphs
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +49,7 @@ class Cases:
     here: bool = True
 
     @property
-    def cases(self) -> "Cases":
+    def cases(self) -> Cases:
         """As cases of a field, for learners: itself."""
         return self
 
@@ -223,3 +230,39 @@ def _first_impossible(field: CompiledField, codes: IntArray) -> int:
         else:
             low = middle
     return low
+
+
+def counted_once(cases: Cases, weights: FloatArray | None) -> Cases:
+    """The one case of labelled graphs or sequences, which has no place for their weights."""
+    if weights is not None:
+        raise InvalidInput("this learner takes every sequence or graph once: leave weights out, or take newton")
+    return cases
+
+
+def graph_cases(crf: CRF, data: Graphs) -> Cases:
+    """All nodes as one case of the union's field; where labels are sets, those are what is summed over."""
+    field = compiled_graphs(crf, data)
+    codes, allowed = _states(crf, data)
+    cases = read_cases(field, codes[None, :], empty=True)
+    return cases if allowed is None or cases.clamped is None else _with_sets(cases, allowed)
+
+
+def _states(crf: CRF, data: Graphs) -> tuple[IntArray, BoolArray | None]:
+    """The state of every node, −1 where it is open; and the states that are allowed, where some nodes have sets."""
+    assert data.labels is not None
+    if data.allowed is None:
+        return data.labels, None
+    single = data.allowed.sum(axis=1) == 1
+    return np.where(single, data.allowed.argmax(axis=1), -1), data.allowed
+
+
+def _with_sets(cases: Cases, allowed: BoolArray) -> Cases:
+    """States that labels do not allow are forbidden in the clamped phases."""
+    assert cases.clamped is not None
+    phases = []
+    for phase in cases.clamped.phases:
+        offset = phase.design.offset.copy()
+        barred = ~allowed[phase.cells[:, 1]]  # (n, K), all nodes having K states
+        offset[: barred.size][barred.ravel()] = -np.inf
+        phases.append(replace(phase, design=replace(phase.design, offset=offset)))
+    return replace(cases, clamped=replace(cases.clamped, phases=tuple(phases)))

@@ -4,10 +4,12 @@ Inputs times weights and back are sparse products; the design matrix (inputs ⊗
 numbers underflow, the junction tree of the same chains, which falls back to logs, takes over.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,9 +23,11 @@ from bayesfield.learning.phases.base import Answer, Answers, one_by_one, summed_
 from bayesfield.learning.phases.chain_covariance import covariance_by_sequence
 from bayesfield.learning.phases.crf_design import as_union, compiled_graphs, restricted
 from bayesfield.learning.phases.graph import GraphPhase
-from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.response.base import Response, require_dense
 from bayesfield.types import BoolArray, FloatArray, Outcome, Status
+
+if TYPE_CHECKING:
+    from bayesfield.model.conditional import CRF, Sequences
 
 _SMALL = 100_000  # inputs up to which one thread has them all
 _PARTS = 8  # of the positions: fixed, so that sums come out the same on any number of cores
@@ -64,7 +68,7 @@ class ChainPhase:
     def samples(self) -> bool:
         return False
 
-    def with_engine(self, engine: Engine) -> "ChainPhase":
+    def with_engine(self, engine: Engine) -> ChainPhase:
         return self
 
     def choose(self, engine: Any) -> tuple[Engine, str]:

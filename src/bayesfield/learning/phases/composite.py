@@ -18,24 +18,28 @@ optimum. The prior counts as one more, independent, score Λ⁻¹(μ − λ) wit
 V = P⁻¹ where J = H (blocks as independent as they seem; the true likelihood), and V = Λ with no data.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import linalg
 
 from bayesfield import parallel
-from bayesfield.graph.compiled import CompiledField
 from bayesfield.inference.contract import Engine, Price, Traits
 from bayesfield.kernels.likelihood import composite as kernel
 from bayesfield.learning.objective import GaussianPrior, Objective, Point
 from bayesfield.learning.phases.base import Answer, Answers, one_by_one, summed_covariances
 from bayesfield.learning.phases.blocks import block_arrays, grown_blocks
-from bayesfield.learning.phases.cases import Cases
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.response.base import Response, require_dense
 from bayesfield.types import FloatArray, IntArray, Outcome, Status
+
+if TYPE_CHECKING:
+    from bayesfield.graph.compiled import CompiledField
+    from bayesfield.learning.phases.cases import Cases
 
 _CASES = 512  # that one thread takes at a time
 _CONDITIONALS = Status(Outcome.EXACT, detail="of every block given the rest")
@@ -70,7 +74,7 @@ class CompositePhase:
     def samples(self) -> bool:
         return False
 
-    def with_engine(self, engine: Engine) -> "CompositePhase":
+    def with_engine(self, engine: Engine) -> CompositePhase:
         return self
 
     def choose(self, engine: Any) -> tuple[Engine, str]:

@@ -1,18 +1,22 @@
 """A phase of factor graphs, by any engine: a field, a union of conditional fields, or cases with holes."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesfield.graph.compiled import Design, local_variances
-from bayesfield.graph.structure import Graph
 from bayesfield.inference.auto import Auto
-from bayesfield.inference.contract import Engine, Price, Traits
 from bayesfield.learning.phases.base import Answer, Answers, one_by_one, summed_covariances
-from bayesfield.response.base import Response
 from bayesfield.types import FloatArray
+
+if TYPE_CHECKING:
+    from bayesfield.graph.structure import Graph
+    from bayesfield.inference.contract import Engine, Price, Traits
+    from bayesfield.response.base import Response
 
 _PER_ENTRY = 260  # bytes: graph, design, potentials, beliefs, and linear response's own tables
 _ENTRIES = 4_000_000  # of tables, at all points that are evaluated together
@@ -48,7 +52,7 @@ class GraphPhase:
     def samples(self) -> bool:
         return True
 
-    def with_engine(self, engine: Engine) -> "GraphPhase":
+    def with_engine(self, engine: Engine) -> GraphPhase:
         if self.clamped and not engine.traits.has_log_z:
             engine = Auto()
         if self.clamped and engine.traits.chooses:

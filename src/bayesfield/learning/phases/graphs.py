@@ -1,27 +1,31 @@
 """Labelled graphs as an objective: one field over the labels of all their nodes, with tied parameters, seen once."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesfield.inference.contract import Engine
 from bayesfield.learning.objective import GaussianPrior, Objective, Pointwise
-from bayesfield.learning.phases.base import Phase
-from bayesfield.learning.phases.cases import Cases, clamped_phases, read_cases
-from bayesfield.learning.phases.crf_design import compiled_graphs
+from bayesfield.learning.phases.cases import Cases, clamped_phases, counted_once, graph_cases
 from bayesfield.learning.phases.graph import GraphPhase
-from bayesfield.model.conditional import CRF
-from bayesfield.model.graphs import Graphs
-from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput
+from bayesfield.types import FloatArray, IntArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.inference.contract import Engine
+    from bayesfield.learning.phases.base import Phase
+    from bayesfield.model.conditional import CRF
+    from bayesfield.model.graphs import Graphs
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledGraphs:
-    """crf: the model. graphs: with their labels. weights: (S,), or None. cases: one case over all nodes."""
+    """crf: the model. graphs: with their labels. union: one case over all nodes. weights: (S,), or None."""
 
     crf: CRF
     graphs: Graphs
-    cases: Cases
+    union: Cases
     weights: FloatArray | None = None
 
     @property
@@ -36,8 +40,12 @@ class LabelledGraphs:
     def n_cases(self) -> int:
         return len(self.graphs)
 
+    @property
+    def cases(self) -> Cases:
+        return counted_once(self.union, self.weights)
+
     def unseen(self) -> IntArray:
-        return self.cases.unseen()
+        return self.union.unseen()
 
     def pointwise(self, objective: Objective, points: FloatArray) -> Pointwise:
         """log p(y_n | x_n, λ) of every graph, each by itself, at each of the parameters, points (S, F)."""
@@ -83,34 +91,3 @@ def graph_objective(
         statistic += weight * field.design.expectations(part.counts)
         clamped += [replace(p, weight=weight * p.weight) for p in clamped_phases(part, engine)]  # type: ignore[type-var]
     return Objective(prior, (*free, *clamped), statistic, 0.0, LabelledGraphs(crf, data, whole, weights))
-
-
-def graph_cases(crf: CRF, data: Graphs, weights: FloatArray | None = None) -> Cases:
-    """All nodes as one case of the union's field; where labels are sets, those are what is summed over."""
-    if weights is not None:
-        raise InvalidInput("this learner takes every sequence or graph once: leave weights out, or take newton")
-    field = compiled_graphs(crf, data)
-    codes, allowed = _states(crf, data)
-    cases = read_cases(field, codes[None, :], empty=True)
-    return cases if allowed is None or cases.clamped is None else _with_sets(cases, allowed)
-
-
-def _states(crf: CRF, data: Graphs) -> tuple[IntArray, BoolArray | None]:
-    """The state of every node, −1 where it is open; and the states that are allowed, where some nodes have sets."""
-    assert data.labels is not None
-    if data.allowed is None:
-        return data.labels, None
-    single = data.allowed.sum(axis=1) == 1
-    return np.where(single, data.allowed.argmax(axis=1), -1), data.allowed
-
-
-def _with_sets(cases: Cases, allowed: BoolArray) -> Cases:
-    """States that labels do not allow are forbidden in the clamped phases."""
-    assert cases.clamped is not None
-    phases = []
-    for phase in cases.clamped.phases:
-        offset = phase.design.offset.copy()
-        barred = ~allowed[phase.cells[:, 1]]  # (n, K), all nodes having K states
-        offset[: barred.size][barred.ravel()] = -np.inf
-        phases.append(replace(phase, design=replace(phase.design, offset=offset)))
-    return replace(cases, clamped=replace(cases.clamped, phases=tuple(phases)))

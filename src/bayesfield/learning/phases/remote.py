@@ -6,9 +6,11 @@ was faster. A shard that is lost with its worker is made again from its recipe. 
 counts are needed, which the workers add up once; with holes the clamped phases run there, and the free one here.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,13 +24,15 @@ from bayesfield.learning.phases.cases import Cases, clamped_phases, fixed_energy
 from bayesfield.learning.phases.graph import GraphPhase
 from bayesfield.learning.phases.graphs import graph_objective
 from bayesfield.learning.phases.sequences import checked_weights, sequence_objective
-from bayesfield.model.conditional import CRF, Sequences
-from bayesfield.model.field import RandomField
-from bayesfield.model.graphs import Graphs
 from bayesfield.model.partitions import CaseFiles, SequenceFiles
 from bayesfield.parallel import Cluster, spans
 from bayesfield.response.base import Response
 from bayesfield.types import FloatArray, IntArray, InvalidInput, Outcome, Status
+
+if TYPE_CHECKING:
+    from bayesfield.model.conditional import CRF, Sequences
+    from bayesfield.model.field import RandomField
+    from bayesfield.model.graphs import Graphs
 
 _SHARDS = 4  # for each of the workers' threads, so that none waits long for another
 _WIDTH = 64  # directions that are sent at a time
@@ -89,7 +93,7 @@ class RemotePhase:
     def samples(self) -> bool:
         return False
 
-    def with_engine(self, engine: Engine) -> "RemotePhase":
+    def with_engine(self, engine: Engine) -> RemotePhase:
         return self if self.engine_there is None else replace(self, engine_there=engine)
 
     def choose(self, engine: Any) -> tuple[Engine, str]:

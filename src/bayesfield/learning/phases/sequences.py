@@ -5,22 +5,26 @@ known allows: a label given at some positions, one of a few at others, none at t
 of the label that is given. Sequences with nothing open are one labelling: their features, in the statistic.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesfield.learning.objective import GaussianPrior, Objective, Pointwise
-from bayesfield.learning.phases.base import Phase
-from bayesfield.learning.phases.cases import Cases
+from bayesfield.learning.phases.cases import counted_once, graph_cases
 from bayesfield.learning.phases.chain import ChainPhase, expectations, labels_energy, potentials
 from bayesfield.learning.phases.crf_design import as_union
-from bayesfield.learning.phases.graphs import graph_cases
-from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.model.prior import as_numbers
 from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.learning.phases.base import Phase
+    from bayesfield.learning.phases.cases import Cases
+    from bayesfield.model.conditional import CRF, Sequences
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +50,7 @@ class LabelledSequences:
     @cached_property
     def cases(self) -> Cases:
         """One case of a field over all positions, for learners that take cases."""
-        return graph_cases(self.crf, as_union(self.sequences), self.weights)
+        return counted_once(graph_cases(self.crf, as_union(self.sequences)), self.weights)
 
     def unseen(self) -> IntArray:
         """The parameters that no position shows without guessing: as ``Cases.unseen``, without forming the design."""
@@ -64,6 +68,10 @@ class LabelledSequences:
         """Whether expectation propagation knows the model: chains all of whose labels are known."""
         return self.sequences.allowed is None
 
+    def potentials(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """node (P, K) and edge (Q, K, K) log-potentials."""
+        return potentials(self.crf, self.sequences, parameters)
+
     def pointwise(self, objective: Objective, points: FloatArray) -> Pointwise:
         """log p(y_n | x_n, λ) of every sequence at each of the parameters, points (S, F)."""
         data, crf = self.sequences, self.crf
@@ -71,7 +79,7 @@ class LabelledSequences:
         values = np.empty((len(points), len(data)))
         for s, here in enumerate(points):
             if data.allowed is None:
-                known = labels_energy(data, data.labels, *potentials(crf, data, here))
+                known = labels_energy(data, data.labels, *self.potentials(here))
             else:
                 known = clamped.log_z_each(here)
             values[s] = known - free.log_z_each(here)

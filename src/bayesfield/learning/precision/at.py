@@ -1,11 +1,12 @@
 """The posterior precision of an objective: at a point, or averaged over points, in the form that is asked for."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesfield.learning.objective import Objective, Point, Points
-from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.precision.block import BlockPrecision
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.precision.matrix_free import MatrixFree
@@ -13,6 +14,10 @@ from bayesfield.learning.precision.sparse import Origin, SparsePrecision
 from bayesfield.response.base import Response, WeightedResponse
 from bayesfield.response.linear import LinearResponse, NotSparse
 from bayesfield.types import BoolArray, FloatArray, IndefiniteCurvature, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.learning.objective import Objective, Point, Points
+    from bayesfield.learning.precision.base import Precision
 
 
 def precision_at(objective: Objective, point: Point, form: str) -> Precision:

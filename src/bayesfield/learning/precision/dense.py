@@ -1,5 +1,7 @@
 """P as a matrix, by a Cholesky factor."""
 
+from __future__ import annotations
+
 from functools import cached_property
 
 import numpy as np
@@ -73,7 +75,7 @@ class DensePrecision(Precision):
         result: FloatArray = np.sqrt(np.einsum("ij,ij->j", inverse, inverse))
         return result
 
-    def mixed(self, mean: FloatArray, rate: float) -> "DensePrecision":
+    def mixed(self, mean: FloatArray, rate: float) -> DensePrecision:
         """(1 − ρ) P + ρ P̄; where that is not positive definite, as P̄ need not be with hidden variables, a step that is.
 
         P + ρG + ½ρ² G P⁻¹ G with G = P̄ − P is (1 − ρ) P + ρ P̄ to first order, and always positive definite (Lin,

@@ -1,17 +1,22 @@
 """P by its products with vectors: conjugate gradients for solves, Lanczos for draws, probes for the diagonal; with the
 errors that these leave."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, cg
 
-from bayesfield.learning.objective import GaussianPrior
 from bayesfield.learning.precision.base import Precision
-from bayesfield.response.base import Response
 from bayesfield.types import FloatArray, IndefiniteCurvature, Outcome
+
+if TYPE_CHECKING:
+    from bayesfield.learning.objective import GaussianPrior
+    from bayesfield.response.base import Response
 
 KRYLOV = 80  # most Lanczos steps of a draw
 KRYLOV_ROOM = 1e9  # bytes for the Lanczos vectors of the draws that are made together

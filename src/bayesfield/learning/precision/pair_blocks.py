@@ -8,14 +8,20 @@ the part of it that belongs to one edge does. For edge (i, j), in the entries of
 What ties edges to one another is left out: a block's inverse is the covariance *given all other parameters*.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from bayesfield import memory, parallel
 from bayesfield.kernels.likelihood import conditionals as kernel
-from bayesfield.learning.objective import Objective, Point
-from bayesfield.learning.phases.composite import CompositePhase
 from bayesfield.learning.precision.block import BlockPrecision
 from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.learning.objective import Objective, Point
+    from bayesfield.learning.phases.composite import CompositePhase
 
 
 def pair_block_precision(objective: Objective, point: Point) -> BlockPrecision:

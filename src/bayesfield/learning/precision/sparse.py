@@ -3,16 +3,20 @@
 With M = N B + Λ⁻¹ and S = Ω/N + Rᵀ M⁻¹ R (as sparse as the graph), P⁻¹ = M⁻¹ − M⁻¹ R S⁻¹ Rᵀ M⁻¹.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.precision.matrix_free import inverse_root
-from bayesfield.response.linear import LinearResponse
 from bayesfield.types import FloatArray
+
+if TYPE_CHECKING:
+    from bayesfield.response.linear import LinearResponse
 
 
 class Origin(NamedTuple):

@@ -17,7 +17,7 @@ _KNOWN = (
     IterativeScaling(),
     PseudoMoments(),
 )
-_BY_NAME: dict[str, Learner] = {name: learner for name, learner in zip(LEARNERS, _KNOWN, strict=True)}
+_BY_NAME: dict[str, Learner] = dict(zip(LEARNERS, _KNOWN, strict=True))
 METHODS = (*MINIMISERS, *LEARNERS)
 BIASED = frozenset(name for name, learner in _BY_NAME.items() if not learner.at_mode)
 

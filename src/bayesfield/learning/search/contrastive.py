@@ -14,9 +14,11 @@ directions that a diagonal would leave slow (dense 0/1 fields, where x_i x_j nea
 parameters a rough diagonal from the data's frequencies stands in for it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +28,15 @@ from bayesfield.graph.compiled import CompiledField, features, local_variances
 from bayesfield.graph.structure import counts
 from bayesfield.inference.sampling import gibbs_chains as gibbs
 from bayesfield.learning.objective import Objective, Point
-from bayesfield.learning.phases.cases import Cases
 from bayesfield.learning.phases.composite import composite_objective
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.learner import Learned, Request
 from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress
 from bayesfield.learning.search.pseudo_likelihood import composite_map
 from bayesfield.types import FloatArray, IntArray, InvalidInput, Options, Outcome, Status
+
+if TYPE_CHECKING:
+    from bayesfield.learning.phases.cases import Cases
 
 _FEWEST, _MOST = 512, 10_000  # chains, where their number is not given: one for each case within these
 _DENSE = 4000  # parameters up to which steps are scaled by a full matrix
@@ -79,7 +83,7 @@ class ContrastiveDivergence(Options):
     def name(self) -> str:
         return "pcd" if self.persistent else "cd"
 
-    def for_evidence(self) -> "ContrastiveDivergence":
+    def for_evidence(self) -> ContrastiveDivergence:
         return self
 
     def learn(self, objective: Objective, request: Request) -> Learned:

@@ -16,18 +16,22 @@ what it proposes is taken only where L is below what the first of the two had re
 Measured on a 4×4 grid: 91 rounds in place of 10,194 to the same nine digits.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from bayesfield.graph.compiled import CompiledField
-from bayesfield.learning.objective import Objective, Point
 from bayesfield.learning.search.learner import Learned, Request
 from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress
 from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput, Options, Outcome, Status
+
+if TYPE_CHECKING:
+    from bayesfield.graph.compiled import CompiledField
+    from bayesfield.learning.objective import Objective, Point
 
 _ROOT = 60  # Newton steps of a one-dimensional solve, at most: it has some ten
 _LEAST = 1e-100  # of C, where no feature varies
@@ -58,7 +62,7 @@ class IterativeScaling(Options):
     needs_log_z = True
     weighted = False
 
-    def for_evidence(self) -> "IterativeScaling":
+    def for_evidence(self) -> IterativeScaling:
         return self
 
     def learn(self, objective: Objective, request: Request) -> Learned:

@@ -1,11 +1,15 @@
 """What every learner can do: one that finds parameters otherwise than by minimising the objective of an engine."""
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from __future__ import annotations
 
-from bayesfield.learning.objective import Objective
-from bayesfield.learning.precision.base import Precision
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+
 from bayesfield.learning.search.optimum import QUIET, Optimum, Progress
 from bayesfield.types import FloatArray
+
+if TYPE_CHECKING:
+    from bayesfield.learning.objective import Objective
+    from bayesfield.learning.precision.base import Precision
 
 LEARNERS = ("pseudo_likelihood", "cd", "pcd", "iterative_scaling", "pseudo_moments")  # their names
 
@@ -42,7 +46,7 @@ class Learner(Protocol):
     @property
     def weighted(self) -> bool: ...
 
-    def for_evidence(self) -> "Learner":
+    def for_evidence(self) -> Learner:
         """The same with a precision that is the data's curvature plus the prior's, by which variances are chosen."""
         ...
 

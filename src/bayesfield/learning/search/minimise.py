@@ -9,19 +9,23 @@ matching puts them; those that nothing shows without guessing begin at random, f
 alike, and that is a saddle.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import minimize
 
-from bayesfield.learning.objective import Objective, Point
 from bayesfield.learning.precision.at import by_products, precision_at
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.moment_matching import pseudo_moments
 from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress, Start, Starts
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Outcome, Status
+
+if TYPE_CHECKING:
+    from bayesfield.learning.objective import Objective, Point
 
 SEVERAL = 8  # starts, by default, where some parameters are never shown
 _CHEAP = 0.01  # seconds of counted work for a curvature
@@ -202,7 +206,7 @@ def lbfgs(
     return _ended(Outcome.OPTIMUM if close and np.isfinite(best.value) else Outcome.NO_OPTIMUM, best, log)
 
 
-def _polished(objective: Objective, point: Point, tolerance: float, log: "_Log") -> Point:
+def _polished(objective: Objective, point: Point, tolerance: float, log: _Log) -> Point:
     """Newton steps of full length, as long as each makes the gradient ten times smaller."""
     for _ in range(_POLISH):
         try:
@@ -235,7 +239,7 @@ def _line_search(objective: Objective, point: Point, direction: FloatArray) -> t
     return point, 0.0
 
 
-def _ended(outcome: Outcome, point: Point, log: "_Log") -> Optimum:
+def _ended(outcome: Outcome, point: Point, log: _Log) -> Optimum:
     gradient = float(np.abs(point.gradient).max(initial=0.0))
     history = np.array([i.gradient for i in log.items])
     if not point.status.converged:

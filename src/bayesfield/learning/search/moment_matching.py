@@ -8,18 +8,22 @@ to functions of one variable that may be moved between a factor and its members,
 the form in which a factor's table has no such part.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, cg
 
-from bayesfield.learning.objective import Objective
 from bayesfield.learning.search.learner import Learned, Request
 from bayesfield.learning.search.optimum import Optimum
 from bayesfield.response.indicators import slot_states
 from bayesfield.types import FloatArray, GraphArrays, InvalidInput, Options, Outcome, Status
+
+if TYPE_CHECKING:
+    from bayesfield.learning.objective import Objective
 
 _RIDGE = 1e-6  # settles parameters that the tables leave open
 _TIGHT, _STEPS = 1e-12, 1000  # of conjugate gradients
@@ -34,7 +38,7 @@ class PseudoMoments(Options):
     needs_log_z = False
     weighted = False
 
-    def for_evidence(self) -> "PseudoMoments":
+    def for_evidence(self) -> PseudoMoments:
         raise InvalidInput(
             'method="pseudo_moments" knows no prior, so the data cannot choose one by it; take another method, or '
             "bf.Normal(variance=…) with a number"

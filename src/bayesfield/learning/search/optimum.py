@@ -1,14 +1,18 @@
 """What a search ends with, how the searches from several starts ended, and what is told of them on the way."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from bayesfield.learning.objective import Point
 from bayesfield.types import FloatArray, Status
+
+if TYPE_CHECKING:
+    from bayesfield.learning.objective import Point
 
 _SAME = 1e-3  # nats within which two optima are equally good
 _APART = 0.05  # in some parameter: optima further apart are two

@@ -1,13 +1,13 @@
 """Composite likelihood as a learner, and its optimum as a start for others."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesfield.learning.objective import GaussianPrior, Objective
-from bayesfield.learning.phases.cases import Cases
 from bayesfield.learning.phases.composite import composite_objective, sandwich
-from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.precision.pair_blocks import pair_block_precision
 from bayesfield.learning.search.learner import Learned, Request
@@ -15,6 +15,11 @@ from bayesfield.learning.search.minimise import lbfgs, newton
 from bayesfield.learning.search.optimum import QUIET, Optimum, Progress
 from bayesfield.response.base import require_dense
 from bayesfield.types import FloatArray, InvalidInput, Options
+
+if TYPE_CHECKING:
+    from bayesfield.learning.objective import GaussianPrior, Objective
+    from bayesfield.learning.phases.cases import Cases
+    from bayesfield.learning.precision.base import Precision
 
 NEWTON = 4000  # parameters up to which steps are Newton's, with a dense curvature
 TIGHT = 1e-9  # posterior standard deviations: Newton's steps are quadratic, so this is one step more than 1e-5
@@ -42,7 +47,7 @@ class PseudoLikelihood(Options):
     needs_log_z = False
     weighted = True
 
-    def for_evidence(self) -> "PseudoLikelihood":
+    def for_evidence(self) -> PseudoLikelihood:
         """A sandwich is no sum of the data's curvature and the prior's."""
         return replace(self, covariance="naive")
 

@@ -5,7 +5,10 @@ Chains persist from step to step. After a few steps the iterates scatter around 
 free phase is sampled; clamped ones keep an engine that has log Z.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg
@@ -13,14 +16,16 @@ from scipy import linalg
 from bayesfield.graph.clamp import clamp
 from bayesfield.inference.completion import completed
 from bayesfield.inference.sampling.gibbs_chains import Chains, fresh
-from bayesfield.inference.sampling.sampled import Sampled
-from bayesfield.learning.objective import Objective, Point
-from bayesfield.learning.phases.graph import GraphPhase
 from bayesfield.learning.search.minimise import random_width, unseen_parameters
 from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress
 from bayesfield.learning.search.pseudo_likelihood import pseudo_likelihood_map
 from bayesfield.response.sampled import shrinkage
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, Outcome, Status
+
+if TYPE_CHECKING:
+    from bayesfield.inference.sampling.sampled import Sampled
+    from bayesfield.learning.objective import Objective, Point
+    from bayesfield.learning.phases.graph import GraphPhase
 
 _APPROACH = 3  # steps before iterates are averaged
 _FEWEST = 4  # iterates in an average whose scatter is trusted

@@ -6,8 +6,11 @@ kernels.supernodal), and the arithmetic in them is BLAS's. Measured against Supe
 ``python -m benchmarks scale``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -16,8 +19,10 @@ from bayesfield import memory, parallel
 from bayesfield.kernels.cholesky import selected, supernodal
 from bayesfield.response.factors.factor import DenseFactor, DiagonalFactor, Factor, FormsFactor
 from bayesfield.response.factors.pattern import Pattern, Walk, analyse
-from bayesfield.response.indicators import Sparse
 from bayesfield.types import FloatArray, IndefiniteCurvature, Outcome
+
+if TYPE_CHECKING:
+    from bayesfield.response.indicators import Sparse
 
 _DENSE = 1200  # coordinates up to which a dense Cholesky factor is faster than a sparse one
 

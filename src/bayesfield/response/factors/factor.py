@@ -1,12 +1,17 @@
 """Positive definite matrices, factorised: solves, draws, log det, and the entries of the inverse that widths need."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg
 
-from bayesfield.response.indicators import Sparse
 from bayesfield.types import FloatArray, IndefiniteCurvature, Outcome
+
+if TYPE_CHECKING:
+    from bayesfield.response.indicators import Sparse
 
 _SLAB = 1000  # rows whose forms are taken at once
 

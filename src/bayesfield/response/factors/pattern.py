@@ -12,10 +12,9 @@ from scipy import sparse
 from scipy.sparse.linalg import spilu
 
 from bayesfield import parallel
-from bayesfield.graph.structure import offsets
 from bayesfield.kernels.cholesky import supernodes
 from bayesfield.kernels.cholesky.supernodal import BLOCK, STRIP, Fronts
-from bayesfield.types import Cost, IntArray
+from bayesfield.types import Cost, IntArray, offsets
 
 _TASKS = 24  # parts of the tree, about, that threads take one after the other
 _LITTLE = 1e-3  # beside a diagonal of ones
