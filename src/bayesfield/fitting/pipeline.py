@@ -22,7 +22,7 @@ from bayesfield.learning.search.learner import Learner
 from bayesfield.learning.search.learner import Request as SearchRequest
 from bayesfield.learning.search.minimise import checked_start, search, starting_points
 from bayesfield.learning.search.optimum import QUIET, Optimum, Progress
-from bayesfield.learning.search.sampled_newton import enough_chains, sampled_newton, sampled_start
+from bayesfield.learning.search.sampled_newton import sampled_newton, sampled_start
 from bayesfield.posterior.check import check_fit
 from bayesfield.posterior.posterior import Posterior, reason_for_refusal
 from bayesfield.posterior.record import SAMPLED_NEWTON, Check, FitRecord
@@ -57,11 +57,11 @@ class Found:
 
     @property
     def engine_name(self) -> str:
-        return self.learner or repr(self.objective.phases[0].engine)
+        return self.learner or repr(self.objective.free.engine)
 
     @property
     def response_name(self) -> str:
-        return self.learner if self.own else repr(self.curvature_objective.phases[0].engine)
+        return self.learner if self.own else repr(self.curvature_objective.free.engine)
 
     @property
     def good(self) -> bool:
@@ -73,7 +73,7 @@ def fit_objective(model: Parametrised, objective: Objective, request: Request, d
     begun = time.perf_counter()
     planned = make_plan(objective, request)
     with ExitStack() as screen:
-        progress = QUIET
+        progress: Progress = QUIET
         if request.verbose or (request.verbose is None and planned.plan.total > LONG):
             progress = screen.enter_context(shown(planned.plan, request))
         elif request.watch is not None or request.time_limit is not None:
@@ -169,7 +169,7 @@ class _Fit:
         return found, check, f"its check: {check}"
 
     def _check(self, found: Found, seed: int) -> Check:
-        engine = enough_chains(Sampled(seed=seed), found.objective.weight)
+        engine = Sampled(seed=seed).enough_for(found.objective.weight)
         mode, names = found.optimum.parameters, self.model.parameter_names
         return check_fit(found.objective, names, mode, found.precision.sd, engine)
 
@@ -244,7 +244,7 @@ class _Fit:
             failure = str(error)
         if objective.size > SAMPLED:
             raise IndefiniteCurvature(f"{reasons[0]}; it gave no curvature: {failure}")
-        sampled = objective.with_engine(enough_chains(Sampled(), objective.weight))
+        sampled = objective.with_engine(Sampled().enough_for(objective.weight))
         remark = f"it gave no curvature ({failure}); sampling did"
         return self._at_end(sampled, optimum, learner), (*reasons, remark), None
 

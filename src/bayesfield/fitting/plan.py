@@ -22,7 +22,6 @@ from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.learning.precision.matrix_free import KRYLOV, KRYLOV_ROOM
 from bayesfield.learning.search.by_name import MINIMISERS, as_method
 from bayesfield.learning.search.minimise import SEVERAL, unseen_parameters
-from bayesfield.learning.search.sampled_newton import enough_chains
 from bayesfield.model.prior import Prior, as_prior
 from bayesfield.posterior.record import SAMPLED_NEWTON, Plan
 from bayesfield.response.base import require_dense
@@ -147,11 +146,12 @@ def make_plan(objective: Objective, request: Request, engine: Engine | None = No
     """engine: instead of the request's, where the first one's check has failed."""
     refuse(objective, request)
     asked = request.engine if engine is None else engine
-    chosen, reasons = asked.traits.chooses, ()
+    chosen = asked.traits.chooses
+    reasons: tuple[str, ...] = ()
     if chosen:
         asked, reasons = _picked(objective, asked)
     elif not asked.traits.has_log_z:
-        asked = enough_chains(asked, objective.phases[0].cases)  # type: ignore[arg-type]
+        asked = asked.enough_for(objective.phases[0].cases)  # type: ignore[attr-defined]
     by_engine = objective.with_engine(asked)
     counts = by_engine.counts()
     curvature = by_engine if request.response is None else by_engine.with_engine(request.response)
@@ -363,7 +363,7 @@ def _seconds(
             correction = 2 * min(size, MAX_DIRECTIONS) * price.inference
     parts = [("the search", search), ("the correction", correction + skewness if kind != "none" else 0.0)]
     if checked:
-        judge = objective.free.with_engine(enough_chains(Sampled(), counts.weight)).price(size)
+        judge = objective.free.with_engine(Sampled().enough_for(counts.weight)).price(size)
         parts.append(("the check", judge.inference + judge.covariance))
     return tuple(parts)
 
@@ -382,6 +382,6 @@ def _bytes(objective: Objective, counts: Counts, curvature: Objective, how: tupl
         chains = longer(objective.free.engine, max(size, 1))
         more = max(more, 16.0 * chains.chains * chains.snapshots * size)
     if checked:
-        chains = enough_chains(Sampled(), counts.weight)
+        chains = Sampled().enough_for(counts.weight)
         more = max(more, 16.0 * chains.chains * chains.snapshots * size)
     return float(needed + more)

@@ -366,6 +366,19 @@ class Objective:
         """P = w C − C_data + Λ⁻¹ from the free phase's covariance and that of what the data take."""
         return self.prior.plus(self.phases[0].weight * free - observed)
 
+    def sampled_factor(
+        self, free: FloatArray, observed: FloatArray | float
+    ) -> tuple[FloatArray, tuple[FloatArray, bool]]:
+        """That P and its Cholesky factor. Far from an optimum, or by noise, it need not be positive definite;
+        w C + Λ⁻¹, which is above it and stands in, is."""
+        for taken in (observed, 0.0):
+            precision = self.sampled_precision(free, taken)
+            try:
+                return precision, linalg.cho_factor(precision)
+            except linalg.LinAlgError:
+                continue
+        raise IndefiniteCurvature("the sampled curvature is not positive definite: more chains are needed")
+
     def observed_covariance(self, parameters: FloatArray) -> FloatArray | float:
         """−Σ_{k>0} w_k C_k, (F, F): the covariance of what the data take; nothing where all is observed."""
         total: FloatArray | float = 0.0

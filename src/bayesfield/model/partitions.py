@@ -1,5 +1,7 @@
 """Data in files that are read where they are needed, on a worker of a cluster, and never pass through one process."""
 
+from __future__ import annotations
+
 import bz2
 import glob
 import gzip

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import linalg
 
-from bayesfield.learning.search.sampled_newton import factored
 from bayesfield.posterior.record import Check
 from bayesfield.types import FloatArray
 
@@ -28,7 +27,7 @@ def check_fit(objective: Objective, names: list[str], mode: FloatArray, sd: Floa
     means = judge.weight * judge.design.expectations_many(answer.state.batch_means)
     gradients = means - objective.observed_mean(mode) + objective.prior.pull(mode)
     free = judge.response(answer).covariance()
-    _, factor = factored(objective, free, objective.observed_covariance(mode))
+    _, factor = objective.sampled_factor(free, objective.observed_covariance(mode))
     sampled_sd = np.sqrt(np.diag(linalg.cho_solve(factor, np.eye(len(mode)))))
     gaps = linalg.cho_solve(factor, gradients.T).T / sampled_sd
     error = gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))

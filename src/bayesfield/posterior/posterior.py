@@ -21,7 +21,6 @@ from bayesfield.learning.phases.cases import field_objective
 from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.learner import LEARNERS
-from bayesfield.learning.search.sampled_newton import enough_chains
 from bayesfield.model.field import RandomField
 from bayesfield.posterior.check import check_fit
 from bayesfield.posterior.edges import (
@@ -130,7 +129,7 @@ class Posterior(Views):
             raise InvalidInput("there is nothing to check: inference on sequences is exact")
         if engine is None:
             seed = int(np.random.default_rng(rng).integers(2**31))
-            engine = enough_chains(Sampled(seed=seed), self.record.n_cases)
+            engine = Sampled(seed=seed).enough_for(self.record.n_cases)
         return check_fit(self.objective, self.field.parameter_names, self.mode, self.sd, engine)
 
     def evidence(self, n_draws: int | None = None, rng: np.random.Generator | int | None = 0) -> LogEvidence:

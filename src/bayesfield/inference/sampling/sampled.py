@@ -5,7 +5,7 @@ No log Z. For dense fields, where Bethe and Kikuchi break down and a junction tr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from bayesfield.graph.structure import Graph
 
 _BATCHES = 16  # groups of chains: their spread is the Monte-Carlo error
+_MOST_CHAINS = 40_000  # that a fit takes by itself
 _SHRINKABLE = 2000  # parameters up to which a dense target of the shrinkage is made
 _TARGET = Bethe(max_sweeps=200, max_direct=0)
 
@@ -62,6 +63,10 @@ class Sampled(Options):
             raise InvalidInput(f"error, at which a fit ends, must be above zero; got {self.error}")
 
     traits = Traits(has_log_z=False)
+
+    def enough_for(self, cases: float) -> Sampled:
+        """With as many chains as the data ask for: one Newton step's noise is about √(N / samples) posterior sd."""
+        return replace(self, chains=max(self.chains, min(4 * int(cases), _MOST_CHAINS)))
 
     def price(self, graph: Graph, size: int) -> Price:
         """Updates of sites, faster where all factors are binary pairs; samples times the square of the features."""

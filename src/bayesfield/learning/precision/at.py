@@ -92,7 +92,7 @@ class Average:
                 self._dense = self._dense + phase.weight * phase.covariances(draws)
             self.count += len(draws)
             return
-        for k in np.flatnonzero(good):
+        for k in np.flatnonzero(good).tolist():
             if self.count >= most:
                 return
             pair = []

@@ -58,7 +58,7 @@ class Progress:
 class _Quiet(Progress):
     """Nobody watches, and there is no hurry."""
 
-    expired = False  # type: ignore[assignment]
+    expired = False
 
 
 QUIET = _Quiet()

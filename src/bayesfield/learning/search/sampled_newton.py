@@ -20,7 +20,7 @@ from bayesfield.learning.search.minimise import random_width, unseen_parameters
 from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress
 from bayesfield.learning.search.pseudo_likelihood import pseudo_likelihood_map
 from bayesfield.response.sampled import shrinkage
-from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, Outcome, Status
+from bayesfield.types import FloatArray, IntArray, Outcome, Status
 
 if TYPE_CHECKING:
     from bayesfield.inference.sampling.sampled import Sampled
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _APPROACH = 3  # steps before iterates are averaged
 _FEWEST = 4  # iterates in an average whose scatter is trusted
-_MOST_CHAINS = 40_000
 _FORGOTTEN = 0.1  # posterior sd: difference that chains from other beginnings may have, …
 _NOISE = 3.0  # … and times its own noise; 1 ± 0.1 of it where chains mix, with some hundred parameters
 _RESIDUAL = "the residual is the Monte-Carlo error in posterior sd"
@@ -178,36 +177,15 @@ def _average(
     return mean
 
 
-def enough_chains(engine: Sampled, cases: float) -> Sampled:
-    """As many chains as the data ask for: one Newton step's noise is about √(N / samples) posterior sd."""
-    return replace(engine, chains=max(engine.chains, min(4 * int(cases), _MOST_CHAINS)))
-
-
 def _step(
     objective: Objective, free: FloatArray, guessed: FloatArray | float, gradient: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """P, P⁻¹g, shortened where it would carry a parameter too far, and the posterior sd."""
-    precision, factor = factored(objective, free, guessed)
+    precision, factor = objective.sampled_factor(free, guessed)
     step = linalg.cho_solve(factor, gradient)
     sd = np.sqrt(np.diag(linalg.cho_solve(factor, np.eye(len(gradient)))))
     longest = np.abs(step / sd).max(initial=0.0)
     return precision, step * min(1.0, _LONGEST / max(longest, 1e-300)), sd
-
-
-def factored(
-    objective: Objective, free: FloatArray, guessed: FloatArray | float
-) -> tuple[FloatArray, tuple[FloatArray, bool]]:
-    """P = w C − C_data + Λ⁻¹ and its Cholesky factor.
-
-    Far from an optimum, or by noise, it need not be positive definite; w C + Λ⁻¹, which is above it and stands in, is.
-    """
-    for taken in (guessed, 0.0):
-        precision = objective.sampled_precision(free, taken)
-        try:
-            return precision, linalg.cho_factor(precision)
-        except linalg.LinAlgError:
-            continue
-    raise IndefiniteCurvature("the sampled curvature is not positive definite: more chains are needed")
 
 
 def _iteration(number: int, gradient: FloatArray, step: FloatArray, sd: FloatArray) -> Iteration:
