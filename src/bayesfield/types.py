@@ -166,10 +166,3 @@ class TooLarge(BayesfieldError, MemoryError):  # noqa: N818
 
 class IndefiniteCurvature(BayesfieldError, ArithmeticError):  # noqa: N818
     """No Gaussian posterior exists at this point: the precision is not positive definite."""
-
-
-def offsets(sizes: IntArray) -> IntArray:
-    """Where each of these sizes begins, one after the other, and where the last ends."""
-    out = np.zeros(len(sizes) + 1, dtype=np.int64)
-    np.cumsum(sizes, out=out[1:])
-    return out

@@ -57,11 +57,11 @@ class Found:
 
     @property
     def engine_name(self) -> str:
-        return self.learner or repr(self.objective.free.engine)
+        return self.learner or repr(self.objective.phases[0].engine)  # type: ignore[attr-defined]
 
     @property
     def response_name(self) -> str:
-        return self.learner if self.own else repr(self.curvature_objective.free.engine)
+        return self.learner if self.own else repr(self.curvature_objective.phases[0].engine)  # type: ignore[attr-defined]
 
     @property
     def good(self) -> bool:

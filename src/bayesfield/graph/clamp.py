@@ -16,8 +16,8 @@ import numpy as np
 from scipy import sparse
 
 from bayesfield.graph.compiled import CompiledField, Design
-from bayesfield.graph.structure import Graph, graph_arrays, unique_rows
-from bayesfield.types import FloatArray, GraphArrays, IntArray, offsets
+from bayesfield.graph.structure import Graph, graph_arrays, offsets, unique_rows
+from bayesfield.types import FloatArray, GraphArrays, IntArray
 
 _PAIRS = 10_000_000  # (case, factor) pairs that are looked at together
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from bayesfield import parallel
-from bayesfield.graph.structure import Graph, graph_arrays, unique_rows
+from bayesfield.graph.structure import Graph, graph_arrays, offsets, unique_rows
 from bayesfield.kernels import tables as kernel
-from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput, offsets
+from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput
 
 if TYPE_CHECKING:
     from bayesfield.model.field import RandomField

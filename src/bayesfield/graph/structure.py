@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bayesfield import parallel
 from bayesfield.kernels import tables as kernel
-from bayesfield.types import FloatArray, GraphArrays, IntArray, offsets
+from bayesfield.types import FloatArray, GraphArrays, IntArray
 
 Plan = TypeVar("Plan")
 
@@ -140,3 +140,10 @@ def unique_rows(rows: IntArray, n: int) -> tuple[IntArray, IntArray]:
         return rows, np.arange(len(rows))
     _, where, inverse = np.unique(keys, return_index=True, return_inverse=True)
     return rows[where], inverse.reshape(-1)
+
+
+def offsets(sizes: IntArray) -> IntArray:
+    """Where each of these sizes begins, one after the other, and where the last ends."""
+    out = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=out[1:])
+    return out

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from bayesfield import parallel
-from bayesfield.graph.structure import Graph, unique_rows
+from bayesfield.graph.structure import Graph, offsets, unique_rows
 from bayesfield.kernels import local as kernel
 from bayesfield.kernels.local import LocalArrays, Rows
 from bayesfield.response.factors.cholesky import Cholesky
@@ -23,7 +23,7 @@ from bayesfield.response.factors.factor import DenseFactor, Factor
 from bayesfield.response.factors.pattern import analyse
 from bayesfield.response.indicators import IMPOSSIBLE, Sparse
 from bayesfield.response.linear import LinearResponse, SingularFactor, System, bethe_response
-from bayesfield.types import FloatArray, GraphArrays, IndefiniteCurvature, IntArray, Outcome, offsets
+from bayesfield.types import FloatArray, GraphArrays, IndefiniteCurvature, IntArray, Outcome
 
 if TYPE_CHECKING:
     from bayesfield.graph.compiled import Design

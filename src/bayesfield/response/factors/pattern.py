@@ -14,7 +14,7 @@ from scipy.sparse.linalg import spilu
 from bayesfield import parallel
 from bayesfield.kernels.cholesky import supernodes
 from bayesfield.kernels.cholesky.supernodal import BLOCK, STRIP, Fronts
-from bayesfield.types import Cost, IntArray, offsets
+from bayesfield.types import Cost, IntArray
 
 _TASKS = 24  # parts of the tree, about, that threads take one after the other
 _LITTLE = 1e-3  # beside a diagonal of ones
@@ -95,7 +95,7 @@ def _fronts(parent: IntArray, count: IntArray, column_ptr: IntArray, row: IntArr
     first = supernodes.partition(parent, count)
     above = supernodes.tree_of(first, parent)
     wide, below = np.diff(first), count[first[1:] - 1] - 1
-    row_ptr, value_ptr = offsets(below), offsets(wide * (wide + below))
+    row_ptr, value_ptr = (np.concatenate([[0], np.cumsum(sizes)]) for sizes in (below, wide * (wide + below)))
     rows = supernodes.row_lists(first, above, column_ptr, row, row_ptr)
     within = supernodes.relative_rows(first, above, row_ptr, rows)
     place = supernodes.entry_places(first, row_ptr, rows, value_ptr, column_ptr, row)
@@ -108,7 +108,7 @@ def _shared_out(position: IntArray, source: IntArray, f: Fronts) -> Pattern:
     size, total = supernodes.subtrees(f.above, cost)
     roots = supernodes.cut(f.above, total, total[f.above < 0].sum() / _TASKS)
     kept_ptr = np.full(len(wide), -1, dtype=np.int64)
-    kept_ptr[roots] = offsets(below[roots] ** 2)[:-1]
+    kept_ptr[roots] = np.cumsum(below[roots] ** 2) - below[roots] ** 2
     tasks = [_walk(f, np.arange(r - size[r] + 1, r + 1), kept_ptr) for r in roots[np.argsort(-total[roots])]]
     inside = np.zeros(len(wide) + 1, dtype=np.int64)
     np.add.at(inside, roots - size[roots] + 1, 1)
