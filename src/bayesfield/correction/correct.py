@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 KINDS = ("auto", "none", "mean", "variational")
 _SKEWED = 3.0  # skewness of a marginal beyond which modes of hidden variables are taken to overlap
 _FAR = 1.0  # posterior sd: largest shift of a mean that is believed to second order
+_FAR_IN_ALL = 0.5  # posterior sd: shift of all means (rms) beyond which no Gaussian fits well, wherever it stands
 
 
 def correct(
@@ -47,7 +48,7 @@ def correct(
     first, *others = kinds
     found = _one(objective, curvature_objective, optimum, laplace, first, reason, rng, progress)
     if found.record.settled or not others or progress.expired:
-        return _with_skewness(objective, found)
+        return _told(_with_skewness(objective, found))
     for kind in others:
         why = f"the {found.record.kind} one did not converge"
         if kind == "none":
@@ -90,6 +91,14 @@ def _with_skewness(objective: Objective, found: Corrected) -> Corrected:
     skewness = marginal_skewness(objective, found.mean, found.precision)
     largest = float(np.abs(skewness).max(initial=0.0)) if skewness is not None else 0.0
     return found._replace(record=replace(found.record, skewness=largest), skewness=skewness)
+
+
+def _told(found: Corrected) -> Corrected:
+    """A Gaussian that had to move so far is the best one, of a posterior that is none."""
+    if found.record.shift[0] <= _FAR_IN_ALL or found.record.reason:
+        return found
+    reason = f"{FAR}: widths and tails are rough; bf.sample_posterior is right here"
+    return found._replace(record=replace(found.record, reason=reason))
 
 
 def _sampled(

@@ -208,11 +208,10 @@ class _Fit:
     def _learned(self, learner: Learner) -> tuple[Found, tuple[str, ...], None]:
         """A learner's parameters, with its own precision or an engine's."""
         request, plan = self.request, self.planned.plan
-        by_engine = request.response is not None or not request.engine.traits.chooses or learner.at_mode
         given = checked_start(self.objective.size, request.start)
         if given is None and learner.at_mode:
             given = starting_points(self.planned.objective, None, None, self.seed)[0]
-        form = "" if by_engine else request.form
+        form = request.form if request.by_itself and learner.own_precision else ""
         asked = SearchRequest(given, request.tolerance, request.max_iterations, form, self.progress)
         learned = learner.learn(self.planned.objective, asked)
         if learned.precision is not None:

@@ -80,6 +80,11 @@ class Request:
     def learner(self) -> Learner | None:
         return None if isinstance(self.method, str) else self.method
 
+    @property
+    def by_itself(self) -> bool:
+        """Whether no engine is named, so that a learner with a precision of its own gives that."""
+        return self.response is None and self.engine.traits.chooses
+
 
 def request(
     prior: Any = None,
@@ -145,6 +150,8 @@ class Planned(NamedTuple):
 def make_plan(objective: Objective, request: Request, engine: Engine | None = None) -> Planned:
     """engine: instead of the request's, where the first one's check has failed."""
     refuse(objective, request)
+    if request.learner is not None and request.learner.own_precision and request.by_itself:
+        return _without_engine(objective, request, request.learner)
     asked = request.engine if engine is None else engine
     chosen = asked.traits.chooses
     reasons: tuple[str, ...] = ()
@@ -179,6 +186,28 @@ def make_plan(objective: Objective, request: Request, engine: Engine | None = No
         bytes=held,
     )
     return Planned(plan, by_engine, curvature, chosen, why, counts)
+
+
+def _without_engine(objective: Objective, request: Request, learner: Learner) -> Planned:
+    """A learner that has all it needs, which then is asked neither for an engine's choice nor its price."""
+    near = learner.minimised(objective)
+    counts, form = near.counts(), "block" if request.form == "block" else "dense"
+    kinds, why = _corrections(near, counts, request, form, False)
+    seconds = _seconds(near, counts, counts.price, ("newton", form, "none"), 1, False)
+    plan = Plan(
+        engine=repr(learner),
+        response=repr(learner),
+        method=learner.name,
+        form=form,
+        corrections=kinds,
+        starts=1,
+        checked=False,
+        reasons=(),
+        seconds=seconds,
+        total=sum(taken for _, taken in seconds),
+        bytes=_bytes(near, counts, near, (form, "none"), False),
+    )
+    return Planned(plan, objective, objective, False, why, counts)
 
 
 # --- refusals -------------------------------------------------------------------------------------------------------

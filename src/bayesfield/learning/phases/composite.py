@@ -20,7 +20,7 @@ V = P⁻¹ where J = H (blocks as independent as they seem; the true likelihood)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from bayesfield.learning.phases.cases import Cases
 
 _CASES = 512  # that one thread takes at a time
+_KEPT = 1e8  # entries of blocks' curvatures that are kept between products
 _CONDITIONALS = Status(Outcome.EXACT, detail="of every block given the rest")
 
 
@@ -81,8 +82,8 @@ class CompositePhase:
         raise TypeError("conditionals are small tables: there is no engine to choose")
 
     def price(self, size: int) -> Price:
-        work = float(self.distinct.size) * len(self.blocks_of.states)
-        return Price(1e-4 + 1e-8 * work, 1e-3 + 1e-9 * work * size)
+        M, own = float(len(self.distinct)), np.diff(self.blocks_of.local_ptr).astype(np.float64)
+        return Price(1e-4 + 1e-8 * M * own.sum(), 1e-3 + 1e-9 * M * (own * own).sum())
 
     def prepare(self) -> None:
         pass
@@ -113,7 +114,10 @@ class CompositePhase:
         return summed_covariances(self, points)
 
     def variances(self, answer: Answer) -> FloatArray:
-        return np.diag(self.response(answer).covariance())
+        total = np.zeros(self.field.design.matrix.shape[1])
+        for local, gram in CompositeResponse(self, answer.found).grams():
+            np.add.at(total, local, np.diag(gram))
+        return total
 
     def blocks(self, answer: Answer) -> None:
         return None
@@ -148,23 +152,33 @@ class CompositeResponse(Response):
     def __init__(self, phase: CompositePhase, theta: FloatArray) -> None:
         super().__init__(phase.field.design)
         self._phase, self._theta = phase, theta
+        self._kept: dict[int, list[FloatArray]] = {}
 
     def product(self, vectors: FloatArray) -> FloatArray:
-        result: FloatArray = self.covariance() @ vectors
-        return result
+        out = np.zeros(vectors.shape)
+        for local, gram in self.grams():
+            out[local] += gram @ vectors[local]
+        return out
 
     def covariance(self) -> FloatArray:
         """H, (F, F)."""
-        b = self._phase.blocks_of
         require_dense(self.size, "a composite likelihood's curvature", "Give an engine for it: response=bf.Bethe().")
         total = np.zeros((self.size, self.size))
-        step = 4 * parallel.cores()
+        for local, gram in self.grams():
+            kernel.scatter(gram, local, total)
+        return total
+
+    def grams(self) -> Iterator[tuple[IntArray, FloatArray]]:
+        """The parameters of each block and H over them; kept for the next product where there is room."""
+        b, step = self._phase.blocks_of, 4 * parallel.cores()
+        room = (np.diff(b.local_ptr).astype(np.float64) ** 2).sum() <= _KEPT
         for first in range(0, len(b.states), step):
             some = range(first, min(first + step, len(b.states)))
-            grams = parallel.thread_map(lambda k: self._phase.gram(self._theta, k), some)
+            grams = self._kept.get(first) or parallel.thread_map(lambda k: self._phase.gram(self._theta, k), some)
+            if room:
+                self._kept[first] = grams
             for k, gram in zip(some, grams, strict=True):
-                kernel.scatter(gram, b.local[b.local_ptr[k] : b.local_ptr[k + 1]], total)
-        return total
+                yield b.local[b.local_ptr[k] : b.local_ptr[k + 1]], gram
 
 
 def composite_objective(

@@ -78,10 +78,14 @@ class ContrastiveDivergence(Options):
     at_mode = False
     needs_log_z = False
     weighted = False
+    own_precision = False
 
     @property
     def name(self) -> str:
         return "pcd" if self.persistent else "cd"
+
+    def minimised(self, objective: Objective) -> Objective:
+        return objective
 
     def for_evidence(self) -> ContrastiveDivergence:
         return self

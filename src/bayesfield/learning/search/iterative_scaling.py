@@ -61,6 +61,10 @@ class IterativeScaling(Options):
     at_mode = True
     needs_log_z = True
     weighted = False
+    own_precision = False
+
+    def minimised(self, objective: Objective) -> Objective:
+        return objective
 
     def for_evidence(self) -> IterativeScaling:
         return self

@@ -35,7 +35,8 @@ class Learned(NamedTuple):
 @runtime_checkable
 class Learner(Protocol):
     """name: as users write it. at_mode: whether it ends at the mode of the posterior, where corrections start.
-    needs_log_z: of the engine. weighted: whether it takes cases that count for more or less than one."""
+    needs_log_z: of the engine. weighted: whether it takes cases that count for more or less than one. own_precision:
+    whether it gives one where no engine is named."""
 
     @property
     def name(self) -> str: ...
@@ -45,6 +46,12 @@ class Learner(Protocol):
     def needs_log_z(self) -> bool: ...
     @property
     def weighted(self) -> bool: ...
+    @property
+    def own_precision(self) -> bool: ...
+
+    def minimised(self, objective: Objective) -> Objective:
+        """What it minimises instead, where that has a price of its own; else the same."""
+        ...
 
     def for_evidence(self) -> Learner:
         """The same with a precision that is the data's curvature plus the prior's, by which variances are chosen."""

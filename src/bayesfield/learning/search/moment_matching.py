@@ -37,6 +37,10 @@ class PseudoMoments(Options):
     at_mode = False
     needs_log_z = False
     weighted = False
+    own_precision = False
+
+    def minimised(self, objective: Objective) -> Objective:
+        return objective
 
     def for_evidence(self) -> PseudoMoments:
         raise InvalidInput(

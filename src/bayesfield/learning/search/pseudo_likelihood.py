@@ -46,6 +46,10 @@ class PseudoLikelihood(Options):
     at_mode = False
     needs_log_z = False
     weighted = True
+    own_precision = True
+
+    def minimised(self, objective: Objective) -> Objective:
+        return composite_objective(objective.data.cases, objective.prior, self.block)
 
     def for_evidence(self) -> PseudoLikelihood:
         """A sandwich is no sum of the data's curvature and the prior's."""
@@ -54,7 +58,7 @@ class PseudoLikelihood(Options):
     def learn(self, objective: Objective, request: Request) -> Learned:
         """request.form: "dense" or "block" for the learner's own precision; "" where an engine gives one."""
         cases = objective.data.cases
-        near = composite_objective(cases, objective.prior, self.block)
+        near = self.minimised(objective)
         start = objective.prior.location if request.start is None else request.start
         if request.form not in ("", "auto", "dense", "block"):
             raise InvalidInput(
