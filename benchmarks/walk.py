@@ -6,6 +6,7 @@ those of other packages too. ``--tree`` prints the functions in the order of the
 """
 
 import argparse
+import itertools
 import os
 import sys
 from collections.abc import Callable
@@ -32,7 +33,7 @@ class Walk(NamedTuple):
     @property
     def switches(self) -> int:
         rooms = [module.split("/")[0] for _, module, _ in self.visits]
-        return sum(a != b for a, b in zip(rooms, rooms[1:], strict=False))
+        return sum(a != b for a, b in itertools.pairwise(rooms))
 
 
 def walk(call: Callable[[], Any]) -> Walk:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bayesfield.learning.objective import Objective
     from bayesfield.learning.precision.base import Precision
 
+TIME_UP = "stopped by time_limit"  # the reason of a correction that had no time to converge
 KINDS = ("auto", "none", "mean", "variational")
 _SKEWED = 3.0  # skewness of a marginal beyond which modes of hidden variables are taken to overlap
 _FAR = 1.0  # posterior sd: largest shift of a mean that is believed to second order
@@ -47,8 +48,10 @@ def correct(
     """The first of these kinds that converges and can be believed; the last as it is. reason: why the first."""
     first, *others = kinds
     found = _one(objective, curvature_objective, optimum, laplace, first, reason, rng, progress)
+    if not found.record.settled and progress.expired:
+        found = found._replace(record=replace(found.record, reason=TIME_UP))
     if found.record.settled or not others or progress.expired:
-        return _told(_with_skewness(objective, found))
+        return _with_skewness(objective, _told(found))
     for kind in others:
         why = f"the {found.record.kind} one did not converge"
         if kind == "none":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesfield.correction.correct import correct
+from bayesfield.correction.correct import TIME_UP, correct
 from bayesfield.correction.second_order import FAR, Corrected
 from bayesfield.fitting.display import LONG, shown
 from bayesfield.fitting.plan import SAMPLED, Planned, Request, make_plan
@@ -366,6 +366,8 @@ def _warn(record: FitRecord, depth: int) -> None:
     learned = record.prior is None or record.prior.settled
     if not record.status.converged or not record.inference.converged or not learned:
         warnings.warn(f"this posterior is not to be trusted. {record}", FitWarning, stacklevel=depth + 1)
+    elif record.correction.reason == TIME_UP:
+        warnings.warn(f"the correction was {TIME_UP}; give it more. {record}", FitWarning, stacklevel=depth + 1)
     elif not record.correction.settled or record.correction.reason.startswith(FAR):
         warnings.warn(
             f"the Gaussian does not fit this posterior: {record.correction}. Draws by bf.sample_posterior, or a "

@@ -131,6 +131,8 @@ def contrastive_divergence(
         if progress.expired:
             break
     mean: FloatArray = np.mean(kept, axis=0)
+    if len(log) < options.steps:
+        return Optimum(_point(mean), Status(Outcome.TIME_UP, len(log)), tuple(log))
     return Optimum(_point(mean), _status(cases, kept, scale, options), tuple(log))
 
 

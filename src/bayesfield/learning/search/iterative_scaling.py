@@ -18,7 +18,7 @@ Measured on a 4×4 grid: 91 rounds in place of 10,194 to the same nine digits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -106,7 +106,10 @@ def iterative_scaling(
         log.add(first)
         second = _round(objective, groups, first)
         point, longest = _extrapolated(objective, point, first, second, longest)
-    return Optimum(point, _status(log.items, point, tolerance, options), tuple(log.items))
+    status = _status(log.items, point, tolerance, options)
+    if not status.converged and progress.expired:
+        status = replace(status, outcome=Outcome.TIME_UP, detail="")
+    return Optimum(point, status, tuple(log.items))
 
 
 def _status(items: list[Iteration], point: Point, tolerance: float, options: IterativeScaling) -> Status:
@@ -114,7 +117,7 @@ def _status(items: list[Iteration], point: Point, tolerance: float, options: Ite
     history = np.array([i.gradient for i in items])
     if np.isfinite(point.value) and items[-1].distance <= tolerance:
         return Status(Outcome.OPTIMUM, len(items), gradient, history=history)
-    detail = "the engine's inference did not converge on the way, or time was up"
+    detail = "the engine's inference did not converge on the way"
     if len(items) >= options.rounds:
         detail = f"{options.rounds:,} rounds were not enough: take bf.IterativeScaling(rounds=…)"
     return Status(Outcome.NO_OPTIMUM, len(items), gradient, detail, history)
