@@ -13,7 +13,7 @@ from bayesfield.kernels.chains.passes import ChainArrays
 from bayesfield.learning.objective import gaussian
 from bayesfield.learning.phases import chain_covariance
 from bayesfield.learning.phases.cases import field_objective
-from bayesfield.learning.phases.chain import potentials
+from bayesfield.learning.phases.chain import potentials, worth_it
 from bayesfield.learning.phases.sequences import sequence_objective
 from bayesfield.learning.precision.at import precision_at
 from bayesfield.model.conditional import CRF, as_sequences
@@ -331,10 +331,10 @@ def test_short_sequences_take_the_covariance_by_sequence():
     rng = np.random.default_rng(5)
     crf = CRF("abc", 30)
     data = as_sequences(crf, [rng.normal(size=(3, 30)) for _ in range(4)], [list("abc")] * 4)
-    assert chain_covariance.worth_it(crf, data)
+    assert worth_it(crf, data)
     objective = sequence_objective(crf, data, gaussian(bf.Normal(variance=0.5), crf))
     point = objective.at(rng.normal(size=crf.n_parameters))
     response = objective.response(point)
     np.testing.assert_allclose(response.covariance(), response.product(np.eye(crf.n_parameters)), atol=1e-9)
     long = as_sequences(crf, [rng.normal(size=(30, 30))], [list("abc") * 10])
-    assert not chain_covariance.worth_it(crf, long)
+    assert not worth_it(crf, long)

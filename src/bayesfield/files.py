@@ -237,9 +237,9 @@ def _cases(rows: Iterable[tuple[int, list[str]]], path: str | Path, width: int, 
 def read_parquet(path: str | Path, columns: list[str] | None = None) -> pd.DataFrame:
     """A table in Parquet, or some columns of it; an index that has a name is a column, too."""
     try:
-        found = pd.read_parquet(path, columns=columns)
-        named = [level for level, name in enumerate(found.index.names) if name is not None]
-        return found.reset_index(level=named) if named else found
+        table = pd.read_parquet(path, columns=columns)
+        named = [level for level, name in enumerate(table.index.names) if name is not None]
+        return table.reset_index(level=named) if named else table
     except ImportError:
         raise InvalidInput(f"cannot read {path}: Parquet needs pyarrow; pip install pyarrow") from None
     except OSError as error:

@@ -214,8 +214,8 @@ class Cluster:
     def each(self, call: Callable[..., Result], kept: Sequence[Any], *arguments: Any) -> list[Result]:
         """call(what is kept, *arguments), on the workers that keep it; results in order. Arguments are sent once."""
         sent = [self._submit(_itself, a) if isinstance(a, np.ndarray) else a for a in arguments]
-        found: list[Result] = self._client.gather([self._submit(call, one, *sent) for one in kept])
-        return found
+        results: list[Result] = self._client.gather([self._submit(call, one, *sent) for one in kept])
+        return results
 
     def map(
         self, call: Callable[[Item], Result], items: Sequence[Item], watch: Callable[[int], None] | None = None
@@ -227,8 +227,8 @@ class Cluster:
         for done, _ in enumerate(as_completed(futures), 1):
             if watch is not None:
                 watch(done)
-        found: list[Result] = self._client.gather(futures)
-        return found
+        results: list[Result] = self._client.gather(futures)
+        return results
 
     def _submit(self, call: Callable[..., Any], *arguments: Any) -> Any:
         with warnings.catch_warnings():  # data in a call is what we want: it can be sent again

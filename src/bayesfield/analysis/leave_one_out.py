@@ -112,11 +112,11 @@ def loo(posterior: Posterior, X: Any = None, n_draws: int = 1000, rng: np.random
     return replace(_left_out(found, base), posterior_k=k)
 
 
-def _to_posterior(objective: Objective, found: Pointwise, drawn: Proposal) -> tuple[FloatArray | None, float]:
+def _to_posterior(objective: Objective, pointwise: Pointwise, drawn: Proposal) -> tuple[FloatArray | None, float]:
     """log π, (S,), where the draws' tails are heavy enough for it, and the k that tells."""
-    often = np.bincount(found.which, minlength=found.values.shape[1])
+    often = np.bincount(pointwise.which, minlength=pointwise.values.shape[1])
     prior = np.array([objective.prior.log_density(here) for here in drawn.points])
-    ratios = found.values @ often + prior - drawn.log_density
+    ratios = pointwise.values @ often + prior - drawn.log_density
     fine = np.isfinite(ratios)
     if fine.mean() < 1.0 - _LOST:
         return None, float("inf")

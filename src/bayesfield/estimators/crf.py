@@ -239,11 +239,11 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
             state["posterior_"] = state["posterior_"].without_data()
         return state
 
-    def _labels(self, found: Prediction, data: Data) -> list[list[Any]]:
-        return [[self.classes_[k] for k in found.labels[own]] for own in _slices(data)]
+    def _labels(self, prediction: Prediction, data: Data) -> list[list[Any]]:
+        return [[self.classes_[k] for k in prediction.labels[own]] for own in _slices(data)]
 
-    def _marginals(self, found: Prediction, data: Data) -> list[list[dict[Any, float]]]:
-        rows = [dict(zip(self.classes_, p, strict=True)) for p in found.probabilities.tolist()]
+    def _marginals(self, prediction: Prediction, data: Data) -> list[list[dict[Any, float]]]:
+        rows = [dict(zip(self.classes_, p, strict=True)) for p in prediction.probabilities.tolist()]
         return [rows[own] for own in _slices(data)]
 
     def _predicted(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> tuple[Prediction, Data]:

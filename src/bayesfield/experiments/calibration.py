@@ -161,8 +161,8 @@ def _sequences(sd: float, count: int, length: int, rng: np.random.Generator) -> 
     X = [np.column_stack([np.ones(length), rng.normal(size=(length, 4))]) for _ in range(count)]
     open_ones = as_sequences(crf, X)
     chains = ChainArrays(open_ones.ptr, open_ones.which)
-    found = chain_marginals(chains, *potentials(crf, open_ones, truth))
-    drawn = chain_draws(chains, found, 1, rng)[0].reshape(count, length)
+    marginals = chain_marginals(chains, *potentials(crf, open_ones, truth))
+    drawn = chain_draws(chains, marginals, 1, rng)[0].reshape(count, length)
     data = as_sequences(crf, X, [[crf.labels[k] for k in row] for row in drawn])
     return truth, fit_sequences(crf, data, prior=Normal(variance=sd**2))
 

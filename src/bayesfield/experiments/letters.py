@@ -163,13 +163,13 @@ class LetterPrediction(Experiment):
         task: LetterTask,
         name: str,
         about: dict[str, Any],
-        found: Prediction,
+        prediction: Prediction,
         test: Sequences,
         seconds: dict[str, Any],
     ) -> None:
         assert test.labels is not None
-        row = {"method": name, **about, **scores(found, test.labels), **seconds}
-        store.put(cell(task, name), [{**row, "status": str(found.status)}])
+        row = {"method": name, **about, **scores(prediction, test.labels), **seconds}
+        store.put(cell(task, name), [{**row, "status": str(prediction.status)}])
 
     def draw(self, table: pd.DataFrame, store: Store) -> plots.Figure:
         shown = table[table["task"] == "predictors"]

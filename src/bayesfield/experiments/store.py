@@ -83,8 +83,8 @@ class Store:
             return {name: file[name] for name in file.files}
 
     def _content(self, cell: str) -> dict[str, Any]:
-        found = json.loads(read_text(self._path(cell)))
-        return found if isinstance(found, dict) else {"made_by": "unknown", "rows": found}
+        content = json.loads(read_text(self._path(cell)))
+        return content if isinstance(content, dict) else {"made_by": "unknown", "rows": content}
 
     def _path(self, cell: str) -> Path:
         return self.cells / (re.sub(r"[^A-Za-z0-9.-]+", "-", cell) + ".json")

@@ -56,18 +56,18 @@ def laplace(
     objective, point = planned.objective, planned.objective.at(given)
     optimum = Optimum(point._replace(gradient=np.zeros(len(given))), Status(Outcome.GIVEN, 0, 0.0), ())
     try:
-        found = with_precision(field, objective, objective, optimum, planned.plan.form, "given")
+        fitted = with_precision(field, objective, objective, optimum, planned.plan.form, "given")
     except NotSparse:
         if form != "auto":
             raise
-        found = with_precision(field, objective, objective, optimum, "matrix-free", "given")
+        fitted = with_precision(field, objective, objective, optimum, "matrix-free", "given")
     record = FitRecord(
-        engine=found.engine_name,
-        response=found.response_name,
+        engine=fitted.engine_name,
+        response=fitted.response_name,
         method="given",
-        form=found.precision.form,
+        form=fitted.precision.form,
         status=optimum.status,
-        inference=found.inference,
+        inference=fitted.inference,
         iterations=(),
         gradient_norm=0.0,
         distance=0.0,
@@ -77,4 +77,4 @@ def laplace(
         seconds=time.perf_counter() - begun,
         plan=planned.plan,
     )
-    return Posterior(field, given, found.precision, record, given, prior=stated)
+    return Posterior(field, given, fitted.precision, record, given, prior=stated)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class FittedMode:
     """An optimum with the precision there.
 
     curvature_objective: the objective whose engine gave the precision. inference: how that engine's inference ended.
@@ -126,7 +126,7 @@ class _Fit:
 
     # --- the mode ---------------------------------------------------------------------------------------------------
 
-    def mode(self, rng: np.random.Generator) -> tuple[Found, tuple[str, ...], Check | None]:
+    def mode(self, rng: np.random.Generator) -> tuple[FittedMode, tuple[str, ...], Check | None]:
         """The mode with the precision there, why by this engine, and the check that was made."""
         plan, learner = self.planned.plan, self.request.learner
         if learner is not None:
@@ -150,7 +150,7 @@ class _Fit:
         remark = f"so sampling took over, from {origin}; its check: {last}"
         return sampled, (*plan.reasons, verdict, remark), last
 
-    def _tried(self, seed: int) -> tuple[Found | None, Check | None, str]:
+    def _tried(self, seed: int) -> tuple[FittedMode | None, Check | None, str]:
         """An approximate fit, its check if it converged, and what to say of it.
 
         By messages alone: where they do not converge, sampling does better than minimising the free energy.
@@ -168,12 +168,12 @@ class _Fit:
         check = self._check(found, seed)
         return found, check, f"its check: {check}"
 
-    def _check(self, found: Found, seed: int) -> Check:
-        engine = Sampled(seed=seed).enough_for(found.objective.weight)
-        mode, names = found.optimum.parameters, self.model.parameter_names
-        return check_fit(found.objective, names, mode, found.precision.sd, engine)
+    def _check(self, fitted: FittedMode, seed: int) -> Check:
+        engine = Sampled(seed=seed).enough_for(fitted.objective.weight)
+        mode, names = fitted.optimum.parameters, self.model.parameter_names
+        return check_fit(fitted.objective, names, mode, fitted.precision.sd, engine)
 
-    def _searched(self, planned: Planned, start: FloatArray | None = None) -> Found:
+    def _searched(self, planned: Planned, start: FloatArray | None = None) -> FittedMode:
         """The optimum by the plan's engine, and the precision there. start: instead of the user's."""
         plan, objective, curvature = planned.plan, planned.objective, planned.curvature_objective
         objective.phases[0].prepare()
@@ -186,7 +186,7 @@ class _Fit:
             if curvature is objective:
                 status = optimum.point.status
                 precision = dense_precision(self.model, matrix, optimum.status, status)
-                return Found(objective, curvature, optimum, precision, status, plan.method)
+                return FittedMode(objective, curvature, optimum, precision, status, plan.method)
             return with_precision(self.model, objective, curvature, optimum, plan.form, plan.method)
         asked = self.request
         points = starting_points(
@@ -205,7 +205,7 @@ class _Fit:
 
     # --- other learners ---------------------------------------------------------------------------------------------
 
-    def _learned(self, learner: Learner) -> tuple[Found, tuple[str, ...], None]:
+    def _learned(self, learner: Learner) -> tuple[FittedMode, tuple[str, ...], None]:
         """A learner's parameters, with its own precision or an engine's."""
         request, plan = self.request, self.planned.plan
         given = checked_start(self.objective.size, request.start)
@@ -216,15 +216,15 @@ class _Fit:
         learned = learner.learn(self.planned.objective, asked)
         if learned.precision is not None:
             o, status = self.planned.objective, learned.optimum.point.status
-            found = Found(o, o, learned.optimum, learned.precision, status, learner.name, repr(learner), own=True)
-            return found, learned.remarks, None
+            fitted = FittedMode(o, o, learned.optimum, learned.precision, status, learner.name, repr(learner), own=True)
+            return fitted, learned.remarks, None
         if learner.at_mode:
             o, curvature = self.planned.objective, self.planned.curvature_objective
-            found = self._with_form(o, curvature, learned.optimum, learner.name, "")
-            return found, plan.reasons, None
+            fitted = self._with_form(o, curvature, learned.optimum, learner.name, "")
+            return fitted, plan.reasons, None
         return self._by_engine(learner, learned.optimum)
 
-    def _by_engine(self, learner: Learner, optimum: Optimum) -> tuple[Found, tuple[str, ...], None]:
+    def _by_engine(self, learner: Learner, optimum: Optimum) -> tuple[FittedMode, tuple[str, ...], None]:
         """The learner's end with an engine's curvature, gradient and log Z there.
 
         Where the engine that was chosen by cost has no curvature to give, the sampled one does.
@@ -233,10 +233,10 @@ class _Fit:
         objective = self.planned.curvature_objective
         reasons = plan.reasons if chosen else ()
         try:
-            found = self._at_end(objective, optimum, learner)
-            if found.inference.converged or not chosen:
-                return found, reasons, None
-            failure = str(found.inference)
+            fitted = self._at_end(objective, optimum, learner)
+            if fitted.inference.converged or not chosen:
+                return fitted, reasons, None
+            failure = str(fitted.inference)
         except IndefiniteCurvature as error:
             if not chosen:
                 raise
@@ -247,13 +247,13 @@ class _Fit:
         remark = f"it gave no curvature ({failure}); sampling did"
         return self._at_end(sampled, optimum, learner), (*reasons, remark), None
 
-    def _at_end(self, objective: Objective, optimum: Optimum, learner: Learner) -> Found:
+    def _at_end(self, objective: Objective, optimum: Optimum, learner: Learner) -> FittedMode:
         there = replace(optimum, point=objective.at(optimum.parameters))
         return self._with_form(objective, objective, there, learner.name, repr(learner))
 
     def _with_form(
         self, objective: Objective, curvature: Objective, optimum: Optimum, method: str, learner: str
-    ) -> Found:
+    ) -> FittedMode:
         form = self.planned.plan.form if objective.has_log_z else "dense"
         try:
             return with_precision(self.model, objective, curvature, optimum, form, method, learner)
@@ -264,25 +264,25 @@ class _Fit:
 
     # --- the prior --------------------------------------------------------------------------------------------------
 
-    def adapted(self, found: Found, rng: np.random.Generator) -> tuple[Found, PriorRecord]:
+    def adapted(self, fitted: FittedMode, rng: np.random.Generator) -> tuple[FittedMode, PriorRecord]:
         """The same under the prior that the data choose, by the engine that was found good."""
         prior = self.request.prior
         learner = self.request.learner
-        engine = self.request.engine if learner is not None else found.objective.free.engine
+        engine = self.request.engine if learner is not None else fitted.objective.free.engine
         method = self.request.method if learner is None else learner.for_evidence()
 
-        def solve(new: GaussianPrior, start: FloatArray, by: str | Learner = method) -> Found:
+        def solve(new: GaussianPrior, start: FloatArray, by: str | Learner = method) -> FittedMode:
             return self._again(engine, by, new, start, rng)
 
         if learner is None or method == learner:
-            return adapted(prior, self.model, found, solve)
-        first = solve(found.objective.prior, found.optimum.parameters)
+            return adapted(prior, self.model, fitted, solve)
+        first = solve(fitted.objective.prior, fitted.optimum.parameters)
         last, record = adapted(prior, self.model, first, solve)
         return solve(last.objective.prior, last.optimum.parameters, learner), record
 
     def _again(
         self, engine: Engine, method: str | Learner, prior: GaussianPrior, start: FloatArray, rng: np.random.Generator
-    ) -> Found:
+    ) -> FittedMode:
         """The mode under another prior, near the last one."""
         request = replace(self.request, engine=engine, method=method, start=start, starts=None)
         objective = replace(self.objective, prior=prior)
@@ -300,7 +300,7 @@ def with_precision(
     form: str,
     method: str,
     learner: str = "",
-) -> Found:
+) -> FittedMode:
     """P at the optimum; where it is not positive definite, an error that names the parameters."""
     same = curvature_objective is objective
     point = optimum.point if same and optimum.point.answers else curvature_objective.at(optimum.parameters)
@@ -314,7 +314,7 @@ def with_precision(
         if str(error).startswith("no posterior"):
             raise
         raise _refusal(model, None, str(error), optimum.status, point.status) from None
-    return Found(objective, curvature_objective, optimum, precision, point.status, method, learner)
+    return FittedMode(objective, curvature_objective, optimum, precision, point.status, method, learner)
 
 
 def dense_precision(model: Parametrised, matrix: FloatArray, ended: Status, inference: Status) -> Precision:
@@ -334,25 +334,25 @@ def _refusal(
     )
 
 
-def _record(found: Found, corrected: Corrected, n_cases: int, seconds: float) -> FitRecord:
-    point, precision = found.optimum.point, found.precision
+def _record(fitted: FittedMode, corrected: Corrected, n_cases: int, seconds: float) -> FitRecord:
+    point, precision = fitted.optimum.point, fitted.precision
     gradient = point.gradient
     ep = corrected.record.kind == "expectation propagation"
     return FitRecord(
-        engine=found.engine_name,
-        response="ExpectationPropagation()" if ep else found.response_name,
-        method="ep" if ep else found.method,
+        engine=fitted.engine_name,
+        response="ExpectationPropagation()" if ep else fitted.response_name,
+        method="ep" if ep else fitted.method,
         form=corrected.precision.form,
-        status=found.optimum.status,
-        inference=found.inference,
-        iterations=found.optimum.iterations,
+        status=fitted.optimum.status,
+        inference=fitted.inference,
+        iterations=fitted.optimum.iterations,
         gradient_norm=float(np.linalg.norm(gradient)),
         distance=float(np.sqrt(max(float(gradient @ precision.solve(gradient)), 0.0))),
-        log_likelihood=np.nan if found.own else found.objective.likelihood(point.parameters, point.answers),
+        log_likelihood=np.nan if fitted.own else fitted.objective.likelihood(point.parameters, point.answers),
         n_cases=n_cases,
         correction=corrected.record,
         seconds=seconds,
-        starts=found.optimum.starts,
+        starts=fitted.optimum.starts,
     )
 
 

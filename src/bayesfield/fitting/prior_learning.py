@@ -26,7 +26,7 @@ from bayesfield.posterior.prior_record import PriorRecord
 from bayesfield.types import BoolArray, FloatArray, InvalidInput
 
 if TYPE_CHECKING:
-    from bayesfield.fitting.pipeline import Found
+    from bayesfield.fitting.pipeline import FittedMode
 
 _ROUNDS = 100
 _FIRST = 2  # rounds before any group is dropped
@@ -37,10 +37,10 @@ _GRID = np.exp(np.linspace(np.log(1e-6), np.log(1e8), 421))  # α
 _LEAST_CURVATURE = 1e-3  # of a heavy tail's curvature at its centre: in the tails it is negative
 
 
-Solve = Callable[[GaussianPrior, FloatArray], "Found"]  # under a prior, from where to begin
+Solve = Callable[[GaussianPrior, FloatArray], "FittedMode"]  # under a prior, from where to begin
 
 
-def adapted(prior: Prior, model: Parametrised, first: Found, solve: Solve) -> tuple[Found, PriorRecord]:
+def adapted(prior: Prior, model: Parametrised, first: FittedMode, solve: Solve) -> tuple[FittedMode, PriorRecord]:
     """The mode under the prior that the data choose. first: the mode under the prior it begins with."""
     if first.objective.prior.tails is not None:
         return _heavy(first, solve)
@@ -63,16 +63,16 @@ class _Variances:
         self.gain = np.zeros(len(groups))
         self.gone_in = np.zeros(len(groups), dtype=np.int64)  # the round; 0 while it is there
 
-    def run(self, found: Found, solve: Solve) -> tuple[Found, PriorRecord]:
+    def run(self, fitted: FittedMode, solve: Solve) -> tuple[FittedMode, PriorRecord]:
         settled, rounds = False, 0
         while rounds < _ROUNDS and not settled:
             rounds += 1
-            settled = self._step(found, rounds)
+            settled = self._step(fitted, rounds)
             if not settled:
-                prior = found.objective.prior
+                prior = fitted.objective.prior
                 precision = self._precisions(prior.precision)
-                start = np.where(precision >= GONE, prior.location, found.optimum.parameters)
-                found = solve(replace(prior, precision=precision), start)
+                start = np.where(precision >= GONE, prior.location, fitted.optimum.parameters)
+                fitted = solve(replace(prior, precision=precision), start)
         table = pd.DataFrame(
             {
                 "variance": np.where(self.gone_in > 0, 0.0, 1.0 / self.alpha),
@@ -83,18 +83,18 @@ class _Variances:
             index=pd.Index([g.name for g in self.groups], name="group"),
         )
         kind = "maximum evidence" if self.threshold is None else "ARD"
-        return found, PriorRecord(kind, table, rounds, settled)
+        return fitted, PriorRecord(kind, table, rounds, settled)
 
-    def _step(self, found: Found, round_: int) -> bool:
+    def _step(self, fitted: FittedMode, round_: int) -> bool:
         """New precisions from the posterior; whether they are the old ones."""
-        prior = found.objective.prior
+        prior = fitted.objective.prior
         old = np.array([prior.precision[g.parameters[0]] for g in self.groups])
-        away = found.optimum.parameters - prior.location
+        away = fitted.optimum.parameters - prior.location
         self.alpha = np.where(np.isnan(self.alpha), old, self.alpha)
-        dense = found.precision.form == "dense"
+        dense = fitted.precision.form == "dense"
         if not dense and self.threshold is not None:
             raise InvalidInput('ARD needs all of the posterior covariance: take form="dense"')
-        updates = self._by_groups(away, found, round_) if dense else self._by_widths(away, found)
+        updates = self._by_groups(away, fitted, round_) if dense else self._by_widths(away, fitted)
         there = self.gone_in == 0
         new = np.array([u.alpha for u in updates])
         change = np.abs(np.log(new / old))[there]
@@ -104,10 +104,10 @@ class _Variances:
         self.gain = np.where(there | (self.gone_in == round_), [u.gain for u in updates], self.gain)
         return bool(change.max(initial=0.0) < _SETTLED and not (self.gone_in == round_).any())
 
-    def _by_groups(self, away: FloatArray, found: Found, round_: int) -> list[_Update]:
+    def _by_groups(self, away: FloatArray, fitted: FittedMode, round_: int) -> list[_Update]:
         """Each group's best precision given the others, after the weak ones have gone."""
-        mean, covariance = away.copy(), found.precision.solve(np.eye(len(away)))
-        precision = found.objective.prior.precision
+        mean, covariance = away.copy(), fitted.precision.solve(np.eye(len(away)))
+        precision = fitted.objective.prior.precision
         updates = [_Update(float(a), float(g)) for a, g in zip(self.alpha, self.gain, strict=True)]
         left = set(np.flatnonzero(self.gone_in == 0).tolist())
         while left:
@@ -124,9 +124,9 @@ class _Variances:
             mean, covariance = _without(mean, covariance, self.groups[weakest].parameters)
         return updates
 
-    def _by_widths(self, away: FloatArray, found: Found) -> list[_Update]:
+    def _by_widths(self, away: FloatArray, fitted: FittedMode) -> list[_Update]:
         """MacKay's update, α ← (n − α Σ_k Σ_kk) / Σ_k m_k², where only widths are known."""
-        variance, precision = found.precision.sd**2, found.objective.prior.precision
+        variance, precision = fitted.precision.sd**2, fitted.objective.prior.precision
         updates = []
         for own in (g.parameters for g in self.groups):
             known = len(own) - float(precision[own] @ variance[own])
@@ -169,26 +169,26 @@ def _without(mean: FloatArray, covariance: FloatArray, gone: np.ndarray) -> tupl
     return new_mean, np.where(np.outer(keep, keep), covariance - change, covariance)
 
 
-def _heavy(found: Found, solve: Solve) -> tuple[Found, PriorRecord]:
+def _heavy(fitted: FittedMode, solve: Solve) -> tuple[FittedMode, PriorRecord]:
     """Expansions of log Cauchy about the mode, to second order, until the mode stands still.
 
     −log p = log(s² + λ²) + const has slope 2λ/(s² + λ²) and curvature 2(s² − λ²)/(s² + λ²)²; beyond λ = s, where that
     is negative, the smallest curvature that is allowed, with the same slope.
     """
-    base = found.objective.prior
+    base = fitted.objective.prior
     assert base.tails is not None
     heavy = np.isfinite(base.tails)
     s = np.where(heavy, base.tails, 1.0)
     settled, rounds = False, 0
     while rounds < _ROUNDS and not settled:
         rounds += 1
-        mode = found.optimum.parameters
+        mode = fitted.optimum.parameters
         wide = s**2 + mode**2
         curvature = np.maximum(2.0 * (s**2 - mode**2) / wide**2, _LEAST_CURVATURE * 2.0 / s**2)
         precision = np.where(heavy, curvature, base.precision)
         location = np.where(heavy, mode - (2.0 * mode / wide) / curvature, base.location)
-        found = solve(GaussianPrior(location, precision, base.tails), mode)
-        moved = found.optimum.parameters - mode
-        length = float(np.sqrt(np.mean((moved / found.precision.sd) ** 2))) if len(moved) else 0.0
-        settled = length < max(_STILL, 2.0 * found.optimum.status.residual)  # noisy modes never stand quite still
-    return found, PriorRecord("Cauchy tails", pd.DataFrame(), rounds, settled)
+        fitted = solve(GaussianPrior(location, precision, base.tails), mode)
+        moved = fitted.optimum.parameters - mode
+        length = float(np.sqrt(np.mean((moved / fitted.precision.sd) ** 2))) if len(moved) else 0.0
+        settled = length < max(_STILL, 2.0 * fitted.optimum.status.residual)  # noisy modes never stand quite still
+    return fitted, PriorRecord("Cauchy tails", pd.DataFrame(), rounds, settled)

@@ -67,15 +67,15 @@ def _ending(path: str | Path) -> str:
 
 def _csv(path: str | Path, text: str, tabs: bool) -> pd.DataFrame:
     options = csv_options(io.StringIO(text, newline=""), path, tabs)
-    found: pd.DataFrame = pd.read_csv(io.StringIO(text), **options)
-    return found
+    table: pd.DataFrame = pd.read_csv(io.StringIO(text), **options)
+    return table
 
 
 def _records(text: str) -> pd.DataFrame:
-    found = json.loads(text)
-    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+    content = json.loads(text)
+    if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
         raise ValueError("it needs a list of records, one for each case")
-    return pd.DataFrame(found)
+    return pd.DataFrame(content)
 
 
 def _checked(path: str | Path, table: pd.DataFrame) -> pd.DataFrame:

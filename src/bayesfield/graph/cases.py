@@ -23,9 +23,9 @@ class CaseDesign(NamedTuple):
     fixed: FloatArray
 
 
-def case_design(known: CompiledField, codes: IntArray) -> CaseDesign:
+def case_design(compiled_field: CompiledField, codes: IntArray) -> CaseDesign:
     """codes: (N, n) positions in the states, −1 in the holes; tables with a hole are left out."""
-    g, design = known.graph.arrays, known.design
+    g, design = compiled_field.graph.arrays, compiled_field.design
     whole = _observed_whole(g, codes)
     taken = table_entries(g, np.maximum(codes, 0))
     rows, tables = np.nonzero(whole)
@@ -34,13 +34,13 @@ def case_design(known: CompiledField, codes: IntArray) -> CaseDesign:
     return CaseDesign(sparse.csr_array(counts @ design.matrix), counts @ design.offset)
 
 
-def case_energies(known: CompiledField, codes: IntArray, points: FloatArray) -> FloatArray:
+def case_energies(compiled_field: CompiledField, codes: IntArray, points: FloatArray) -> FloatArray:
     """(S, N) the energy of every case at each of the parameters, points (S, F)."""
-    g = known.graph.arrays
+    g = compiled_field.graph.arrays
     step = max(1, _CELLS // max(len(g.cardinality) + len(g.table_ptr) - 1, 1))
     result = np.empty((len(points), len(codes)))
     for k in range(0, len(codes), step):
-        own = case_design(known, codes[k : k + step])
+        own = case_design(compiled_field, codes[k : k + step])
         result[:, k : k + step] = own.fixed + (own.matrix @ points.T).T
     return result
 

@@ -25,10 +25,10 @@ class Potential(NamedTuple):
 def potentials_of(field: RandomField, parameters: Any = ()) -> list[Potential]:
     """p(x|λ) Z as a product: a table for every variable, then one for every set of variables that share factors; and
     one without variables where the field has a constant."""
-    known = compiled(field)
-    g = known.graph.arrays
-    theta = known.design.potentials(as_parameters(field, parameters))
-    if theta.max(initial=-np.inf) > _LARGEST or abs(known.design.constant) > _LARGEST:
+    compiled_field = compiled(field)
+    g = compiled_field.graph.arrays
+    theta = compiled_field.design.potentials(as_parameters(field, parameters))
+    if theta.max(initial=-np.inf) > _LARGEST or abs(compiled_field.design.constant) > _LARGEST:
         raise InvalidInput("a log-potential above 700 is too large to write as a potential; scale the tables down")
     scopes: list[list[int]] = [[i] for i in range(field.n_variables)]
     scopes += [g.scope[g.scope_ptr[a] : g.scope_ptr[a + 1]].tolist() for a in range(len(g.table_ptr) - 1)]
@@ -36,6 +36,6 @@ def potentials_of(field: RandomField, parameters: Any = ()) -> list[Potential]:
     result = [
         Potential(tuple(s), t.reshape([int(g.cardinality[i]) for i in s])) for s, t in zip(scopes, tables, strict=True)
     ]
-    if known.design.constant:
-        result.append(Potential((), np.array(np.exp(known.design.constant))))
+    if compiled_field.design.constant:
+        result.append(Potential((), np.array(np.exp(compiled_field.design.constant))))
     return result

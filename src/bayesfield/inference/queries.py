@@ -47,10 +47,10 @@ class Beliefs:
 
     @cached_property
     def _sampling(self) -> tuple[FloatArray, FloatArray] | None:
-        known = compiled(self.field)
+        compiled_field = compiled(self.field)
         if self.status.outcome is not Outcome.SAMPLED or self.marginals.state is None:
             return None
-        return sampling_error(known.graph, known.design, self.marginals)
+        return sampling_error(compiled_field.graph, compiled_field.design, self.marginals)
 
     @property
     def error(self) -> FloatArray | None:
@@ -71,11 +71,11 @@ class Beliefs:
     @cached_property
     def factors(self) -> list[FloatArray]:
         """For every factor, in the order of ``field.factors``, the joint table of its variables in its own order."""
-        known = compiled(self.field)
-        g = known.graph.arrays
+        compiled_field = compiled(self.field)
+        g = compiled_field.graph.arrays
         tables = self.marginals.tables
         result = []
-        of_factor = iter(known.factor_table.tolist())
+        of_factor = iter(compiled_field.factor_table.tolist())
         for block in self.field.blocks:
             shape, axes = block.features.shape[1:], np.argsort(block.axes)
             for _ in range(len(block.scopes)):
@@ -103,16 +103,16 @@ def infer(
     to one of their states; log Z is then that of the rest, and the marginals are conditional.
     """
     chosen = as_engine(engine)
-    known = compiled(field)
-    theta = known.design.potentials(as_parameters(field, parameters))
+    compiled_field = compiled(field)
+    theta = compiled_field.design.potentials(as_parameters(field, parameters))
     if not evidence:
-        marginals = chosen.infer(known.graph, theta)
+        marginals = chosen.infer(compiled_field.graph, theta)
     else:
-        fixed = condition(known.graph, _codes(field, evidence))
+        fixed = condition(compiled_field.graph, _codes(field, evidence))
         inner = chosen.infer(fixed.graph, theta[fixed.entries])
         marginals = replace(inner, tables=fixed.restore(inner.tables, len(theta)), state=None)
-    if known.design.constant:
-        marginals = replace(marginals, log_z=marginals.log_z + known.design.constant)
+    if compiled_field.design.constant:
+        marginals = replace(marginals, log_z=marginals.log_z + compiled_field.design.constant)
     return Beliefs(field, marginals)
 
 
@@ -124,12 +124,12 @@ def inference_cost(field: RandomField, engine: Engine | str = "auto") -> Cost:
 def covariance(field: RandomField, parameters: Any = (), engine: Engine | str = "auto") -> FloatArray:
     """Covariance of the features under p(x|λ), (F, F): exact, or by linear response, as the engine goes."""
     chosen = as_engine(engine)
-    known = compiled(field)
-    theta = known.design.potentials(as_parameters(field, parameters))
-    marginals = chosen.infer(known.graph, theta)
+    compiled_field = compiled(field)
+    theta = compiled_field.design.potentials(as_parameters(field, parameters))
+    marginals = chosen.infer(compiled_field.graph, theta)
     if marginals.status.outcome is Outcome.IMPOSSIBLE:
         raise InvalidInput(f"there is no covariance: {marginals.status}")
-    return chosen.response(known.graph, known.design, theta, marginals).covariance()
+    return chosen.response(compiled_field.graph, compiled_field.design, theta, marginals).covariance()
 
 
 def sample(
@@ -146,18 +146,18 @@ def sample(
     """
     if not isinstance(n, int | np.integer) or n < 0:
         raise InvalidInput(f"the number of samples must be a whole number ≥ 0; got {n!r}")
-    known = compiled(field)
-    theta = known.design.potentials(as_parameters(field, parameters))
+    compiled_field = compiled(field)
+    theta = compiled_field.design.potentials(as_parameters(field, parameters))
     generator = np.random.default_rng(rng)
     chosen: Any = as_engine(engine)
     if isinstance(chosen, Sampled):
         seed = int(generator.integers(2**31))
         length = chosen.burn_in + chosen.sweeps
-        return field.decode(gibbs_draws(known.graph, theta, n, length, seed))
+        return field.decode(gibbs_draws(compiled_field.graph, theta, n, length, seed))
     chosen = Exact() if chosen.traits.chooses else chosen
     if not chosen.traits.exact:
         raise InvalidInput(f"sample draws with bf.Exact() or bf.Sampled(); got {engine!r}")
-    return field.decode(chosen.sample(known.graph, theta, n, generator))
+    return field.decode(chosen.sample(compiled_field.graph, theta, n, generator))
 
 
 def most_probable(
@@ -173,10 +173,10 @@ def most_probable_codes(
 ) -> tuple[IntArray, Status]:
     """``most_probable`` as positions in the states."""
     chosen = as_engine(engine)
-    known = compiled(field)
-    theta = known.design.potentials(as_parameters(field, parameters))
+    compiled_field = compiled(field)
+    theta = compiled_field.design.potentials(as_parameters(field, parameters))
     given = _codes(field, evidence or {})
-    fixed = condition(known.graph, given)
+    fixed = condition(compiled_field.graph, given)
     codes, status = chosen.maximise(fixed.graph, theta[fixed.entries])
     for variable, state in given.items():
         codes[variable] = state

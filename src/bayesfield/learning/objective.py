@@ -337,8 +337,8 @@ class Objective:
 
     def slopes(self, points: FloatArray) -> tuple[FloatArray, BoolArray]:
         """∇L at each of the parameters (S, F), and at which of them inference converged, (S,)."""
-        found = self.at_many(points)
-        return found.gradients, np.isfinite(found.values)
+        answers = self.at_many(points)
+        return answers.gradients, np.isfinite(answers.values)
 
     def second_derivatives(self, parameters: FloatArray, directions: FloatArray) -> FloatArray | None:
         """d²∇L/dt² along each column t of directions, (F, D), where the responses know them: Σ_k w_k d²E_k[f]/dt²."""

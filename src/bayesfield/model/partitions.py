@@ -149,8 +149,8 @@ def _csv(path: str, columns: Sequence[str]) -> pd.DataFrame:
     with _opened(path, ending) as lines:
         options = csv_options(lines, path, tabs, some=True)
     with _opened(path, ending) as lines:
-        found: pd.DataFrame = pd.read_csv(lines, usecols=list(columns), **options)
-    return found[list(columns)]
+        table: pd.DataFrame = pd.read_csv(lines, usecols=list(columns), **options)
+    return table[list(columns)]
 
 
 def _remote(path: str) -> bool:

@@ -108,9 +108,9 @@ def _labelled(phase: ChainPhase, points: FloatArray) -> Iterator[_Labelled]:
     for first in range(0, len(points), step):
         some = points[first : first + step]
         chains, node, edge = phase.copies(some)
-        found = chain_marginals(chains, node, edge)
+        marginals = chain_marginals(chains, node, edge)
         states, scores = best_labellings(chains, node, edge)
-        log_z, marginal = found.log_z.reshape(len(some), S), found.marginal.reshape(len(some), P, K)
+        log_z, marginal = marginals.log_z.reshape(len(some), S), marginals.marginal.reshape(len(some), P, K)
         weight = np.exp(np.minimum(scores[:, 0].reshape(len(some), S) - log_z, 0.0))  # p(y_s | x, λ_s)
         for k, here in enumerate(some):
             labels = states[0].reshape(len(some), P)[k]

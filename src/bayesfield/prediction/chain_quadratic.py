@@ -24,9 +24,9 @@ _CANDIDATES = 20  # labellings of the chain from which the full maximum is searc
 def local_quadratics(crf: CRF, posterior: Posterior, data: Sequences) -> list[LocalQuadratic]:
     """G of every sequence, about the posterior's mean."""
     node, edge = potentials(crf, data, posterior.mean)
-    found = chain_marginals(ChainArrays(data.ptr, data.which), node, edge)
+    marginals = chain_marginals(ChainArrays(data.ptr, data.which), node, edge)
     spans = parallel.spans(data.ptr.tolist())
-    return [_local(crf, posterior, data, _Known(node, edge, found), slice(*span)) for span in spans]
+    return [_local(crf, posterior, data, _Known(node, edge, marginals), slice(*span)) for span in spans]
 
 
 def quadratic_labels(

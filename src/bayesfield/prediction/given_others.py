@@ -57,15 +57,17 @@ def each_given_others(
     return found
 
 
-def _by_tables(known: CompiledField, codes: IntArray, columns: Sequence[int], points: FloatArray) -> list[FloatArray]:
+def _by_tables(
+    compiled_field: CompiledField, codes: IntArray, columns: Sequence[int], points: FloatArray
+) -> list[FloatArray]:
     """(N, K) for each column, for cases that are known whole."""
-    g = known.graph.arrays
+    g = compiled_field.graph.arrays
     own = [slice(g.node_ptr[j], g.node_ptr[j + 1]) for j in columns]
     total = [np.zeros((len(codes), part.stop - part.start)) for part in own]
     if not len(codes):
         return total
-    sites = block_arrays(known, [[j] for j in columns])
-    thetas = [known.design.potentials(here) for here in points]
+    sites = block_arrays(compiled_field, [[j] for j in columns])
+    thetas = [compiled_field.design.potentials(here) for here in points]
     step = max(1, _ENTRIES // max(int(g.node_ptr[-1]), 1))
     for first in range(0, len(codes), step):
         rows = slice(first, first + step)

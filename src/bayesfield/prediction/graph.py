@@ -117,7 +117,7 @@ def graph_quadratic(crf: CRF, posterior: Posterior, data: Graphs, engine: Engine
     """G of one graph, about the posterior's mean: E[s] and Cov[s] by the engine."""
     field, inputs, K = compiled_graphs(crf, data), pair_inputs(data), len(crf.labels)
     theta = field.design.potentials(posterior.mean)
-    found = engine.infer(field.graph, theta)
+    marginals = engine.infer(field.graph, theta)
     distinct, which = np.unique(np.concatenate([inputs.along, inputs.against], axis=1), axis=0, return_inverse=True)
     which = which.reshape(-1).astype(np.int64)
     entries = data.nodes * K + (which[:, None] * K * K + np.arange(K * K)).ravel()
@@ -125,10 +125,10 @@ def graph_quadratic(crf: CRF, posterior: Posterior, data: Graphs, engine: Engine
     shape = (len(columns), data.nodes * K + len(distinct) * K * K)
     merged = sparse.csr_array((np.ones(len(columns)), (np.arange(len(columns)), columns)), shape=shape)
     design = Design(merged, sparse.csr_array(merged.T), np.zeros(len(columns)))
-    S = engine.response(field.graph, design, theta, found).covariance()
+    S = engine.response(field.graph, design, theta, marginals).covariance()
     features = _features(crf, data, distinct)
     M, spread = coupled(features, S, posterior.form.solve(features.T), data.nodes * K)
-    (node, edge), (b, b_pair) = _split(theta, data.nodes, K), _split(found.tables, data.nodes, K)
+    (node, edge), (b, b_pair) = _split(theta, data.nodes, K), _split(marginals.tables, data.nodes, K)
     return LocalQuadratic(inputs.pairs, node, edge, which, M, b, b_pair, spread)
 
 

@@ -71,18 +71,18 @@ class Network:
 def known_edges(posterior: Posterior) -> Known:
     """The edges of a posterior's field, with their Bayes factors where these can be had."""
     try:
-        found = edges_of(posterior.field)
+        edges = edges_of(posterior.field)
     except BayesfieldError as error:
         return Known([], None, str(error))
-    if len(posterior.mean) > _TABLES and any(len(e.parameters) > 1 for e in found):
-        return Known(found, None, "edges with several parameters each take long to judge here: see posterior.edges()")
+    if len(posterior.mean) > _TABLES and any(len(e.parameters) > 1 for e in edges):
+        return Known(edges, None, "edges with several parameters each take long to judge here: see posterior.edges()")
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", FitWarning)
         try:
             table = posterior.edges()
         except BayesfieldError as error:
-            return Known(found, None, str(error))
-    return Known(found, table, "; ".join(str(w.message) for w in told))
+            return Known(edges, None, str(error))
+    return Known(edges, table, "; ".join(str(w.message) for w in told))
 
 
 def network_of(posterior: Posterior, known: Known, rows: Rows, summary: pd.DataFrame, most: int) -> Network | None:

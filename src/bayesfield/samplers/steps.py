@@ -57,9 +57,9 @@ def drive(stepper: Stepper, problem: Problem, chains: list[Chain], plan: Plan, w
         stats = {name: np.concatenate([p[1][name] for p in parts], axis=1) for name in parts[0][1]}
         return np.concatenate([p[0] for p in parts], axis=1), stats
 
-    found = parallel.thread_map(group, range(len(groups)))
-    stats = {name: np.concatenate([f[1][name] for f in found]) for name in found[0][1]}
-    return Run(np.concatenate([f[0] for f in found]), stats, chains)
+    results = parallel.thread_map(group, range(len(groups)))
+    stats = {name: np.concatenate([f[1][name] for f in results]) for name in results[0][1]}
+    return Run(np.concatenate([f[0] for f in results]), stats, chains)
 
 
 def _warm_up(stepper: Stepper, shared: Any, chains: list[Chain], steps: int, report: Any) -> None:

@@ -129,7 +129,9 @@ class Comparison(Experiment):
         result.attrs["title"] = "mean CVM (two exact sets score the first row); * not all runs converged"
         return result
 
-    def _row(self, task: Any, method: str, s: int, cvm: float, floor: float, found: Outcome, n: int) -> dict[str, Any]:
+    def _row(
+        self, task: Any, method: str, s: int, cvm: float, floor: float, outcome: Outcome, n: int
+    ) -> dict[str, Any]:
         return {
             "method": method,
             self.axis: task.x,
@@ -137,33 +139,33 @@ class Comparison(Experiment):
             "set": s,
             "cvm": float(cvm),
             "floor": floor,
-            "seconds": round(found.seconds, 3),
-            "converged": found.converged,
-            "mpsrf": found.mpsrf,
+            "seconds": round(outcome.seconds, 3),
+            "converged": outcome.converged,
+            "mpsrf": outcome.mpsrf,
             "draws": n,
-            "note": found.note,
+            "note": outcome.note,
         }
 
 
-def _scores(truth: FloatArray, found: Outcome) -> list[tuple[FloatArray, int]]:
+def _scores(truth: FloatArray, outcome: Outcome) -> list[tuple[FloatArray, int]]:
     """CVM of each parameter for each set, against as many draws of the reference; and how many draws that are."""
-    if found.draws is None:
+    if outcome.draws is None:
         return []
-    n = min(truth.shape[1], found.draws.shape[1])
-    return [(cramer_von_mises(truth[s][:n], own[:n]), n) for s, own in enumerate(found.draws)]
+    n = min(truth.shape[1], outcome.draws.shape[1])
+    return [(cramer_von_mises(truth[s][:n], own[:n]), n) for s, own in enumerate(outcome.draws)]
 
 
-def _histograms(truth: FloatArray, found: Outcome, scores: FloatArray) -> dict[str, FloatArray]:
+def _histograms(truth: FloatArray, outcome: Outcome, scores: FloatArray) -> dict[str, FloatArray]:
     """Of the parameters with the largest and the smallest distance: densities of the method and of the reference."""
-    assert found.draws is not None
+    assert outcome.draws is not None
     arrays = {}
     for kind, k in (("worst", int(np.argmax(scores))), ("best", int(np.argmin(scores)))):
-        both = np.concatenate([truth[:, k], found.draws[0, :, k]])
-        bins = int(np.clip(np.sqrt(found.draws.shape[1]), 10, _BINS))
+        both = np.concatenate([truth[:, k], outcome.draws[0, :, k]])
+        bins = int(np.clip(np.sqrt(outcome.draws.shape[1]), 10, _BINS))
         edges = np.linspace(np.quantile(both, 0.0005), np.quantile(both, 0.9995), bins + 1)
         arrays[f"{kind}_parameter"] = np.array(k)
         arrays[f"{kind}_cvm"] = np.array(scores[k])
         arrays[f"{kind}_edges"] = edges
-        arrays[f"{kind}_method"] = np.histogram(found.draws[0, :, k], edges, density=True)[0]
+        arrays[f"{kind}_method"] = np.histogram(outcome.draws[0, :, k], edges, density=True)[0]
         arrays[f"{kind}_truth"] = np.histogram(truth[:, k], edges, density=True)[0]
     return arrays

@@ -22,14 +22,14 @@ COPIES = 20  # of the super-graph
 _LEAST = 1.0 / (2 * DRAWS)  # probability that a label has which no draw votes for
 
 
-def scores(found: Prediction, truth: np.ndarray) -> dict[str, float]:
+def scores(prediction: Prediction, truth: np.ndarray) -> dict[str, float]:
     """Share of wrong labels; mean −log of the probability given to the right one; calibration error."""
-    chance = np.maximum(found.probabilities[np.arange(len(truth)), truth], _LEAST)
+    chance = np.maximum(prediction.probabilities[np.arange(len(truth)), truth], _LEAST)
     return {
-        "error": float(np.mean(found.labels != truth)),
+        "error": float(np.mean(prediction.labels != truth)),
         "log_loss": float(-np.log(chance).mean()),
-        "calibration": calibration_error(found.probabilities, truth),
-        "unsettled": float(found.unsettled.mean()),
+        "calibration": calibration_error(prediction.probabilities, truth),
+        "unsettled": float(prediction.unsettled.mean()),
     }
 
 
@@ -54,10 +54,10 @@ def predicted(
     begun = time.process_time()
     posterior = posteriors[predictor[0]]()
     fitted = time.process_time()
-    found = predict_sequences(posterior, test, **predictor[1])
+    prediction = predict_sequences(posterior, test, **predictor[1])
     seconds = {"seconds": round(time.process_time() - fitted, 3), "fit_seconds": round(fitted - begun, 3)}
     record = getattr(posterior, "record", posterior)  # max-margin weights have their status themselves
-    return found, {**seconds, "converged": bool(record.status.converged and found.status.converged)}
+    return prediction, {**seconds, "converged": bool(record.status.converged and prediction.status.converged)}
 
 
 def total_variation(one: FloatArray, other: FloatArray) -> float:

@@ -49,9 +49,9 @@ def to_pgmpy(field: RandomField | Posterior, parameters: Any = None) -> Any:
         warnings.simplefilter("ignore")  # pgmpy warns of its own modules when it is imported
         network, factor_class = _classes()
     network.add_nodes_from(own.names)
-    found = potentials_of(own, values)
-    constant = float(np.prod([p.table for p in found if not p.scope]))
-    for k, (scope, table) in enumerate(p for p in found if p.scope):
+    tables = potentials_of(own, values)
+    constant = float(np.prod([p.table for p in tables if not p.scope]))
+    for k, (scope, table) in enumerate(p for p in tables if p.scope):
         names = [own.names[i] for i in scope]
         network.add_edges_from(itertools.combinations(names, 2))
         given = {own.names[i]: list(own.states[i]) for i in scope}

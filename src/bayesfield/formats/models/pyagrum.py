@@ -45,9 +45,9 @@ def to_pyagrum(field: RandomField | Posterior, parameters: Any = None) -> Any:
     network = library.MarkovRandomField()
     for name, states in zip(own.names, own.states, strict=True):
         network.add(_variable(name, states, library))
-    found = potentials_of(own, values)
-    constant = float(np.prod([p.table for p in found if not p.scope]))
-    for k, (scope, table) in enumerate(p for p in found if p.scope):
+    tables = potentials_of(own, values)
+    constant = float(np.prod([p.table for p in tables if not p.scope]))
+    for k, (scope, table) in enumerate(p for p in tables if p.scope):
         tensor = library.Tensor()
         for i in scope:
             tensor.add(network.variable(own.names[i]))

@@ -52,10 +52,10 @@ def read_model(path: str | Path) -> RandomField:
 
 def write_model(path: str | Path, field: RandomField, parameters: Any = ()) -> None:
     """The field at given parameters as a MARKOV network, with as many digits as it takes to read the same numbers."""
-    found = potentials_of(field, parameters)
-    lines = ["MARKOV", str(field.n_variables), _row(field.cardinalities), str(len(found))]
-    lines += [_row([len(scope), *scope]) for scope, _ in found]
-    for _, table in found:
+    tables = potentials_of(field, parameters)
+    lines = ["MARKOV", str(field.n_variables), _row(field.cardinalities), str(len(tables))]
+    lines += [_row([len(scope), *scope]) for scope, _ in tables]
+    for _, table in tables:
         lines += ["", str(table.size), " " + " ".join(repr(float(v)) for v in table.ravel())]
     write_text(path, "\n".join(lines) + "\n")
 

@@ -60,27 +60,27 @@ def chain_marginals(chains: ChainArrays, node: FloatArray, edge: FloatArray) -> 
 
 
 def chain_tangent(
-    chains: ChainArrays, found: ChainMarginals, node: FloatArray, edge: FloatArray
+    chains: ChainArrays, marginals: ChainMarginals, node: FloatArray, edge: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """How marginals (P, K, D) and transitions (Q, K, K, D) move along D directions, laid out alike."""
     moved = np.zeros(node.shape)
     if node.size < _SMALL:
         pairs = np.zeros(edge.shape)
-        kernel.tangent(chains, found.messages, 0, len(chains.ptr) - 1, node, edge, moved, pairs)
+        kernel.tangent(chains, marginals.messages, 0, len(chains.ptr) - 1, node, edge, moved, pairs)
         return moved, pairs
 
     def part(bounds: tuple[int, int]) -> FloatArray:
         pair = np.zeros_like(edge)
-        kernel.tangent(chains, found.messages, *bounds, node, edge, moved, pair)
+        kernel.tangent(chains, marginals.messages, *bounds, node, edge, moved, pair)
         return pair
 
     return moved, _on_parts(chains, node, part)
 
 
-def chain_draws(chains: ChainArrays, found: ChainMarginals, n: int, rng: np.random.Generator) -> IntArray:
+def chain_draws(chains: ChainArrays, marginals: ChainMarginals, n: int, rng: np.random.Generator) -> IntArray:
     """n labellings of all sequences, exactly from their distribution, (n, P)."""
-    labels = np.zeros((n, len(found.marginal)), dtype=np.int64)
-    kernel.draw(chains, found.messages, rng.random(labels.shape), labels)
+    labels = np.zeros((n, len(marginals.marginal)), dtype=np.int64)
+    kernel.draw(chains, marginals.messages, rng.random(labels.shape), labels)
     return labels
 
 
@@ -99,5 +99,5 @@ def _on_parts(chains: ChainArrays, node: FloatArray, part: Callable[[tuple[int, 
     ends = np.searchsorted(chains.ptr, np.linspace(0, chains.ptr[-1], _PARTS + 1))
     ends[0], ends[-1] = 0, len(chains.ptr) - 1
     bounds = [span for span in parallel.spans(ends.tolist()) if span[0] < span[1]]
-    found = parallel.thread_map(part, bounds)
-    return found[0] if len(found) == 1 else np.asarray(np.sum(found, axis=0))
+    results = parallel.thread_map(part, bounds)
+    return results[0] if len(results) == 1 else np.asarray(np.sum(results, axis=0))

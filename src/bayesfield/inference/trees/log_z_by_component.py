@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 def log_z_by_component(engine: Any, graph: Graph, theta: FloatArray, part: IntArray, count: int) -> FloatArray:
     """(count,) log Z of every part, by bf.Exact(). part: (n,) which one each variable belongs to."""
-    found = engine.infer(graph, theta)
-    if found.state is None:  # some part cannot be
+    marginals = engine.infer(graph, theta)
+    if marginals.state is None:  # some part cannot be
         return np.full(count, -np.inf)
-    tree, conditionals, _ = found.state
+    tree, conditionals, _ = marginals.state
     g = graph.arrays
     x = np.zeros((1, len(g.cardinality)), dtype=np.int64)
     trees.draw(tree, conditionals, np.full((1, len(tree.columns)), 0.5), x)  # the middle state: it can be

@@ -126,8 +126,8 @@ class _Passes:
         P, K = node.shape
         edge = np.zeros((P, K, K))
         edge[self._pairs] = pairs.reshape(-1, K, K)
-        found = chain_marginals(ChainArrays(self._objective.data.sequences.ptr, np.arange(P)), node, edge)
-        return found.marginal, found.transitions[self._pairs].reshape(-1, K * K)
+        marginals = chain_marginals(ChainArrays(self._objective.data.sequences.ptr, np.arange(P)), node, edge)
+        return marginals.marginal, marginals.transitions[self._pairs].reshape(-1, K * K)
 
 
 def _cavity(m: FloatArray, V: FloatArray, sites: _Sites) -> tuple[FloatArray, FloatArray]:

@@ -56,9 +56,9 @@ def _meet(g: GraphArrays, variable: int, links: dict[int, int]) -> None:
             links[v] = links.get(v, 0) + 1
 
 
-def block_arrays(known: CompiledField, blocks: Sequence[Iterable[int]]) -> Blocks:
+def block_arrays(compiled_field: CompiledField, blocks: Sequence[Iterable[int]]) -> Blocks:
     """Blocks of variable numbers as arrays. They need not cover all variables, but must not overlap."""
-    g = known.graph.arrays
+    g = compiled_field.graph.arrays
     n, m = len(g.cardinality), len(g.table_ptr) - 1
     of_variable, step = np.full(n, -1, dtype=np.int64), np.ones(n, dtype=np.int64)
     states = np.ones(len(blocks), dtype=np.int64)
@@ -72,9 +72,9 @@ def block_arrays(known: CompiledField, blocks: Sequence[Iterable[int]]) -> Block
     table = np.concatenate([inside, n + g.slot_factor[held]])
     touched = _incidence(owner, table, (len(blocks), n + m))
     sizes = np.concatenate([g.cardinality, np.diff(g.table_ptr)])
-    size = known.graph.n_entries
+    size = compiled_field.graph.n_entries
     entries = _incidence(np.repeat(np.arange(n + m), sizes), np.arange(size), (n + m, size))
-    local = (touched @ entries @ (known.design.matrix != 0)).tocsr()
+    local = (touched @ entries @ (compiled_field.design.matrix != 0)).tocsr()
     local.sort_indices()
     _require_room(int(np.diff(touched.indptr).max(initial=0)), int(states.max(initial=1)))
     pointers = [part.astype(np.int64) for m in (touched, local) for part in (m.indptr, m.indices)]

@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 _SLAB = 128  # positions in a product
 
 
-def covariance_by_sequence(crf: CRF, data: Sequences, found: ChainMarginals) -> FloatArray:
+def covariance_by_sequence(crf: CRF, data: Sequences, marginals: ChainMarginals) -> FloatArray:
     """C, dense."""
     sums = _Sums(len(crf.inputs), len(crf.edge_inputs), len(crf.labels))
     spans = parallel.spans(data.ptr.tolist())
     for some in _slabs(spans):
-        sums.add(data, found, some)
+        sums.add(data, marginals, some)
     return _folded(crf, sums)
 
 
 def indicator_covariance(
-    data: Sequences, found: ChainMarginals, begin: int, end: int
+    data: Sequences, marginals: ChainMarginals, begin: int, end: int
 ) -> tuple[FloatArray, IntArray, IntArray]:
     """Cov(s) of the sequence begin … end, (T·K + q·K²)², its q rows of edge inputs, and which of them each pair has."""
-    T, K = end - begin, found.marginal.shape[1]
+    T, K = end - begin, marginals.marginal.shape[1]
     used, which = np.unique(data.which[begin : max(end - 1, begin)], return_inverse=True)
     which = which.reshape(-1).astype(np.int64)
-    m, q = found.messages, len(used)
+    m, q = marginals.messages, len(used)
     own = m._replace(
         psi=m.psi[begin:end],
         a=m.a[begin:end],
@@ -48,7 +48,7 @@ def indicator_covariance(
         M=np.ascontiguousarray(m.M[used]) if q else np.ones((1, K, K)),
         top=m.top[used] if q else np.zeros(1),
     )
-    here = ChainMarginals(np.zeros(1), found.marginal[begin:end], np.zeros((max(q, 1), K, K)), own)
+    here = ChainMarginals(np.zeros(1), marginals.marginal[begin:end], np.zeros((max(q, 1), K, K)), own)
     size = T * K + q * K * K
     unit, edge = np.eye(size), np.zeros((max(q, 1), K, K, size))
     edge[:q] = unit[T * K :].reshape(q, K, K, size)
@@ -65,14 +65,14 @@ class _Sums:
         self.mixed = np.zeros((D, K * E * K * K))
         self.edge = np.zeros((E, K * K, E, K * K))
 
-    def add(self, data: Sequences, found: ChainMarginals, spans: list[tuple[int, int]]) -> None:
+    def add(self, data: Sequences, marginals: ChainMarginals, spans: list[tuple[int, int]]) -> None:
         """Σ_t x_td Cov(y_t = k, y_u = k') for every u first, and then the product with all x_u."""
         K, D, E = len(self.node), self.node.shape[2], len(self.edge)
         begin, end = spans[0][0], spans[-1][1]
         x = data.inputs[begin:end].toarray()
         half, mixed = np.empty((K, D, K, end - begin)), np.zeros((end - begin, self.mixed.shape[1]))
         for first, last in spans:
-            S, used, _ = indicator_covariance(data, found, first, last)
+            S, used, _ = indicator_covariance(data, marginals, first, last)
             own, T, z = slice(first - begin, last - begin), last - first, data.edge_rows[used]
             n, q = T * K, len(used)
             labels = np.ascontiguousarray(S[:n, :n].reshape(T, K, T, K).transpose(3, 0, 1, 2))

@@ -111,8 +111,8 @@ class GraphPhase:
         Points are draws of a posterior, so that each is near the last.
         """
         if self.engine.traits.batched:
-            found = self.at_many(points)
-            return np.where(found.good, found.log_z, np.nan)
+            answers = self.at_many(points)
+            return np.where(answers.good, answers.log_z, np.nan)
         result, before = np.full(len(points), np.nan), None
         for s, here in enumerate(points):
             found_one = self.engine.infer(self.graph, self.design.potentials(here), before)

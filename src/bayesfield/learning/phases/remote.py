@@ -100,8 +100,8 @@ class RemotePhase:
         """That of the shard that finds exact inference hardest."""
         if self.engine_there is None:
             return self.engine, f"exact inference was chosen: {sum(one.cases for one in self.told):,} chains of labels"
-        found = self.cluster.each(_choose, self.shards, engine)
-        return next((one for one in found if not one[0].traits.exact), found[0])
+        answers = self.cluster.each(_choose, self.shards, engine)
+        return next((one for one in answers if not one[0].traits.exact), answers[0])
 
     def price(self, size: int) -> Price:
         """Workers share the work."""
@@ -125,8 +125,8 @@ class RemotePhase:
         return Answers(values, gradients, np.isfinite(values))
 
     def _all(self, points: FloatArray) -> tuple[FloatArray, FloatArray, list[Status]]:
-        found = self.cluster.each(_evaluated, self.shards, points, self.engine_there)
-        values, gradients, statuses = zip(*found, strict=True)
+        answers = self.cluster.each(_evaluated, self.shards, points, self.engine_there)
+        values, gradients, statuses = zip(*answers, strict=True)
         return np.sum(values, axis=0), np.sum(gradients, axis=0), list(statuses)
 
     def response(self, answer: Answer) -> Response:
@@ -139,16 +139,16 @@ class RemotePhase:
         return self.total(_variances, answer.found)
 
     def blocks(self, answer: Answer) -> tuple[FloatArray, FloatArray] | None:
-        found = self.cluster.each(_blocks, self.shards, answer.found)
-        if any(one is None for one in found):
+        answers = self.cluster.each(_blocks, self.shards, answer.found)
+        if any(one is None for one in answers):
             return None
-        blocks, rest = (np.sum(parts, axis=0) for parts in zip(*found, strict=True))
+        blocks, rest = (np.sum(parts, axis=0) for parts in zip(*answers, strict=True))
         return blocks, rest
 
     def total(self, call: Callable[..., FloatArray], parameters: FloatArray, *more: Any) -> FloatArray:
         """The sum over the shards of what a call returns."""
-        found = self.cluster.each(call, self.shards, parameters, self.engine_there, *more)
-        result: FloatArray = np.sum(found, axis=0)
+        answers = self.cluster.each(call, self.shards, parameters, self.engine_there, *more)
+        result: FloatArray = np.sum(answers, axis=0)
         return result
 
 
@@ -206,8 +206,8 @@ class RemoteData:
     def pointwise(self, objective: Objective, points: FloatArray) -> Pointwise:
         """log p of every case at each of the parameters, points (S, F)."""
         free = None if self.some is None else free_log_z(objective, points)[:, None]
-        found = self.cluster.each(_pointwise, self.shards, points, objective.free.engine if self.some else None)
-        values = np.concatenate(found, axis=1) - (0.0 if free is None else free)
+        answers = self.cluster.each(_pointwise, self.shards, points, objective.free.engine if self.some else None)
+        values = np.concatenate(answers, axis=1) - (0.0 if free is None else free)
         return Pointwise(values, np.arange(values.shape[1]))
 
 
@@ -293,11 +293,13 @@ def _read_cases(files: CaseFiles, field: RandomField) -> Shard:
 
 def _case_shard(X: Any, field: RandomField) -> Shard:
     """Clamped phases and counts: −Σ_n log Z_n − sᵀλ − s₀. The free phase is not here."""
-    known = compiled(field)
-    cases = read_cases(known, field.encode(X, holes=True))
-    statistic = known.design.expectations(cases.counts)
+    compiled_field = compiled(field)
+    cases = read_cases(compiled_field, field.encode(X, holes=True))
+    statistic = compiled_field.design.expectations(cases.counts)
     phases = clamped_phases(cases, Exact())
-    return Shard(Objective(flat(field.n_parameters), phases, statistic, fixed_energy(known, cases.counts), cases))
+    return Shard(
+        Objective(flat(field.n_parameters), phases, statistic, fixed_energy(compiled_field, cases.counts), cases)
+    )
 
 
 def _read_sequences(files: SequenceFiles, crf: CRF) -> Shard:

@@ -143,18 +143,18 @@ def _slope(objective: Objective, options: ContrastiveDivergence, here: FloatArra
     over all sweeps, which are as unbiased and less noisy.
     """
     cases = objective.data.cases
-    known: CompiledField = cases.field
+    compiled_field: CompiledField = cases.field
     weight: float = cases.weight
     rest = objective.statistic - objective.prior.pull(here)
-    thetas = np.broadcast_to(known.design.potentials(here), (_groups(walk), known.graph.n_entries))
+    thetas = np.broadcast_to(compiled_field.design.potentials(here), (_groups(walk), compiled_field.graph.n_entries))
     if options.persistent:
-        sums = gibbs.run(known.graph, thetas, walk.states, walk.seeds, options.sweeps)
-        tables = gibbs.normalised(known.graph.arrays, sums.sum(axis=0, keepdims=True))[0]
-        return rest - weight * known.design.expectations(tables)
+        sums = gibbs.run(compiled_field.graph, thetas, walk.states, walk.seeds, options.sweeps)
+        tables = gibbs.normalised(compiled_field.graph.arrays, sums.sum(axis=0, keepdims=True))[0]
+        return rest - weight * compiled_field.design.expectations(tables)
     walk.states[:] = _cases(cases.codes, len(walk.states), walk.rng)
-    before = counts(known.graph, walk.states)
-    gibbs.run(known.graph, thetas, walk.states, walk.seeds, options.sweeps, count=False)
-    moved = known.design.expectations(counts(known.graph, walk.states) - before) / len(walk.states)
+    before = counts(compiled_field.graph, walk.states)
+    gibbs.run(compiled_field.graph, thetas, walk.states, walk.seeds, options.sweeps, count=False)
+    moved = compiled_field.design.expectations(counts(compiled_field.graph, walk.states) - before) / len(walk.states)
     return -weight * moved - objective.prior.pull(here)
 
 

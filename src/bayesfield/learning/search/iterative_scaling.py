@@ -131,13 +131,13 @@ class _Lows(NamedTuple):
     low: FloatArray
 
 
-def scaling_groups(known: CompiledField, by: str) -> list[_Group]:
+def scaling_groups(compiled_field: CompiledField, by: str) -> list[_Group]:
     """All parameters, or those of each table that no earlier one has, with the bound C of each group.
 
     C is a sum over tables of the largest Σ_k f'_k in the table. Where the graph falls into components log Z is a sum
     over them, each with a bound of its own, and the largest C of any serves all.
     """
-    g, A = known.graph.arrays, known.design.matrix
+    g, A = compiled_field.graph.arrays, compiled_field.design.matrix
     sizes = np.concatenate([g.cardinality, np.diff(g.table_ptr)])
     owner = np.repeat(np.arange(len(sizes)), sizes)
     lows, component = _lows(A.tocoo(), owner, sizes), _components(g)

@@ -64,12 +64,12 @@ def pseudo_moments(objective: Objective) -> FloatArray:
 def _matched(objective: Objective) -> tuple[FloatArray, int]:
     """The same, and what conjugate gradients say: 0 where they ended."""
     cases = objective.data.cases
-    known = cases.field
+    compiled_field = cases.field
     if not cases.weight:
         return objective.prior.location, 0
-    target = _matching_tables(known.graph.arrays, cases.frequencies()) - known.design.offset
+    target = _matching_tables(compiled_field.graph.arrays, cases.frequencies()) - compiled_field.design.offset
     target[~np.isfinite(target)] = 0.0
-    moves, A = _Moves(known.graph.arrays), known.design.matrix
+    moves, A = _Moves(compiled_field.graph.arrays), compiled_field.design.matrix
     if not A.shape[1]:
         return np.empty(0), 0
 
