@@ -28,6 +28,7 @@ CASES = {
     "lbfgs": {"engine": bf.Exact(), "method": "lbfgs"},
     "sampled": {"engine": bf.Sampled(chains=64, sweeps=20, burn_in=20), "correction": "mean"},
     "cd": {"method": bf.ContrastiveDivergence(steps=100)},
+    "pseudo_likelihood": {"method": "pseudo_likelihood"},
     "iterative scaling": {"engine": bf.Exact(), "method": "iterative_scaling", "correction": "mean"},
 }
 PRIOR = bf.Normal(variance=0.25)

@@ -47,8 +47,8 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
     ``bf.CRF``. random_state: an int, the seed of all draws. verbose: whether ``fit`` shows its steps. client: a
     dask.distributed.Client, or the address of its scheduler, whose workers keep the data while the weights are fitted.
 
-    Labels may be missing: None where one is not known, and in sequences a set where it is one of several. What is open
-    is summed over by ``fit``, and ``impute`` fills it in.
+    Labels may be missing: None where one is not known, a set where it is one of several. What is open is summed over by
+    ``fit``, and ``impute`` fills it in.
 
     After ``fit``: posterior_ (bf.Posterior), classes_, attributes_, variance_ (with "ard" a dict by attribute, 0 where
     one was dropped), n_iter_. A pickle leaves the training data out.

@@ -271,7 +271,7 @@ def _picked(objective: Objective, auto: Any) -> tuple[Engine, tuple[str, ...]]:
         long = _NEWTON * (price.inference + price.covariance)
         if long > EXACT_FIT:
             engine, reason = objective.free.choose(replace(auto, max_entries=0))
-            reason = f"{reason.partition(':')[0]}: an exact fit would take about {long:.0f} s of counted work"
+            reason = f"{reason.partition(':')[0]}: an exact fit would take about {_rounded(long)} s of counted work"
     return engine, (reason,)
 
 
@@ -331,15 +331,19 @@ def _affordable(objective: Objective, counts: Counts, form: str, budget: float) 
         holes = sum(phase.price(size).inference for phase in objective.phases[1:])
         refined = holes * _STEPS * _DRAWS
         if refined > budget:
-            return "mean", f"the variational one would take about {refined:.0f} s for the holes alone"
+            return "mean", f"the variational one would take about {_rounded(refined)} s for the holes alone"
         return ("variational", "") if size <= _SAMPLED_VARIATIONAL else ("mean", "too many parameters for more")
     refined = _variational_seconds(size, price, form)
     if refined < budget:
         return "variational", ""
     shifted = 2 * min(size, MAX_DIRECTIONS) * price.inference
     if shifted < budget:
-        return "mean", f"the variational one would take about {refined:.0f} s of counted work"
-    return "none", f"a shift of the mean would take about {shifted:.0f} s of counted work"
+        return "mean", f"the variational one would take about {_rounded(refined)} s of counted work"
+    return "none", f"a shift of the mean would take about {_rounded(shifted)} s of counted work"
+
+
+def _rounded(seconds: float) -> str:
+    return f"{seconds:,.0f}" if seconds >= 10 else f"{seconds:.2g}"
 
 
 def _variational_seconds(size: int, price: Price, form: str) -> float:
