@@ -19,6 +19,7 @@ _ENGINES: dict[str, Any] = {
     "sampled": Sampled(),
     "enumeration": Enumeration(),
 }
+_TYPES = frozenset(type(engine) for engine in _ENGINES.values())  # looking through a protocol takes 8 µs
 
 
 def as_engine(engine: Any) -> Engine:
@@ -26,7 +27,8 @@ def as_engine(engine: Any) -> Engine:
     if isinstance(engine, str) and engine.lower() in _ENGINES:
         named: Engine = _ENGINES[engine.lower()]
         return named
-    if isinstance(engine, Engine) and not isinstance(engine, type):
-        return engine
+    if type(engine) in _TYPES or (isinstance(engine, Engine) and not isinstance(engine, type)):
+        checked: Engine = engine
+        return checked
     names = ", ".join(f'"{name}"' for name in _ENGINES)
     raise InvalidInput(f"an engine is an object such as bf.Exact() or bf.Bethe(), or one of {names}; got {engine!r}")
