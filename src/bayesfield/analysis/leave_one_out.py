@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
-from bayesfield.diagnostics import arviz, pareto_smoothed
+from bayesfield.correction.importance import Proposal, heavy, propose
+from bayesfield.correction.marginals import DrawnMarginals
+from bayesfield.diagnostics import pareto_smoothed
 from bayesfield.inference.auto import Auto
 from bayesfield.learning.objective import Objective, Pointwise, flat
 from bayesfield.learning.phases.cases import field_objective
@@ -25,7 +27,6 @@ from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.model.field import RandomField
 from bayesfield.model.graphs import Graphs
 from bayesfield.model.prior import Normal
-from bayesfield.posterior.proposal import Proposal, heavy_draws
 from bayesfield.types import BoolArray, FloatArray, InvalidInput
 
 if TYPE_CHECKING:
@@ -96,15 +97,15 @@ def loo(posterior: Posterior, X: Any = None, n_draws: int = 1000, rng: np.random
 
     X: those cases, by default as the posterior carries them; for a CRF labelled sequences or graphs, as
     ``bf.as_sequences`` and ``bf.as_graphs`` return them. Cells that are missing or hidden are summed over; cases with
-    nothing observed are left out. n_draws: of the parameters. Needs an engine that gives log Z, and the package arviz.
+    nothing observed are left out. n_draws: of the parameters. Needs an engine that gives log Z.
     """
     if not isinstance(n_draws, int | np.integer) or n_draws < _FEWEST:
         raise InvalidInput(f"n_draws must be a whole number of at least {_FEWEST}, to fit a tail to; got {n_draws!r}")
-    arviz()  # before anything takes long
     objective, generator = _objective(posterior, X), np.random.default_rng(rng)
     found, base, k = None, None, float("nan")
-    if posterior.objective is not None:
-        drawn = heavy_draws(posterior, int(n_draws), generator)
+    if posterior.objective is not None and not isinstance(posterior.marginals, DrawnMarginals):
+        size = len(posterior.mean)
+        drawn = propose(posterior.mean, posterior.form, posterior.skewness, int(n_draws), generator, heavy(size))
         found = objective.data.pointwise(objective, drawn.points)
         base, k = _to_posterior(objective, found, drawn)
     if found is None or base is None:

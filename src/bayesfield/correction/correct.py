@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bayesfield.learning.precision.base import Precision
 
 TIME_UP = "stopped by time_limit"  # the reason of a correction that had no time to converge
-KINDS = ("auto", "none", "mean", "variational")
+KINDS = ("auto", "none", "mean", "variational", "draws", "profile")
 _SKEWED = 3.0  # skewness of a marginal beyond which modes of hidden variables are taken to overlap
 _FAR = 1.0  # posterior sd: largest shift of a mean that is believed to second order
 _FAR_IN_ALL = 0.5  # posterior sd: shift of all means (rms) beyond which no Gaussian fits well, wherever it stands

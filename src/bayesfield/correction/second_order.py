@@ -15,6 +15,7 @@ import numpy as np
 from bayesfield.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
+    from bayesfield.correction.marginals import Marginals
     from bayesfield.learning.objective import Objective
     from bayesfield.learning.precision.base import Precision
 
@@ -30,11 +31,12 @@ Slopes = Callable[[FloatArray], tuple[FloatArray, BoolArray]]  # ∇L at (S, F):
 class CorrectionRecord:
     """What a correction did.
 
-    kind: "none", "mean", "variational", or "expectation propagation" for what that found. steps: natural-gradient
+    kind: "none", "mean", "variational", "draws", "profile", or "expectation propagation" for what that found. steps: natural-gradient
     steps. shift: root mean square and largest move of the mean, in Laplace standard deviations: how non-Gaussian the
     posterior looked. sd_ratio: median of corrected over Laplace sd. error: Monte-Carlo error of the means, root mean
     square in posterior sd. settled: whether the steps converged. failed: share of draws at which the engine gave no
-    answer. reason: why this kind, where it was chosen. skewness: the largest of any marginal.
+    answer. reason: why this kind, where it was chosen. skewness: the largest of any marginal. effective: how many
+    independent draws a posterior made of draws is worth; 0 for the others.
     """
 
     kind: str
@@ -46,6 +48,7 @@ class CorrectionRecord:
     failed: float = 0.0
     reason: str = ""
     skewness: float = 0.0
+    effective: float = 0.0
 
     def __str__(self) -> str:
         why = f" ({self.reason})" if self.reason else ""
@@ -55,17 +58,20 @@ class CorrectionRecord:
             f"{self.kind}{why}: means moved by {self.shift[0]:.2f} sd (rms; largest {self.shift[1]:.2f}), widths by a "
             f"factor {self.sd_ratio:.3f}, skewness up to {self.skewness:.2f}, Monte-Carlo error {self.error:.3f} sd"
         )
+        text += f", worth {self.effective:,.0f} independent draws" if self.effective else ""
         text += f", {self.failed:.0%} of the draws failed" if self.failed else ""
         return text if self.settled else text + "; did not converge, take it with care"
 
 
 class Corrected(NamedTuple):
-    """What a correction leaves. skewness: (F,) of every marginal; None where it was not estimated."""
+    """What a correction leaves. skewness: (F,) of every marginal; None where it was not estimated. marginals: where
+    they are those of draws or profiles (correction.marginals)."""
 
     mean: FloatArray
     precision: Precision
     record: CorrectionRecord
     skewness: FloatArray | None = None
+    marginals: Marginals | None = None
 
 
 def corrected(

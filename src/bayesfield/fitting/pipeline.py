@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayesfield.correction.correct import TIME_UP, correct
+from bayesfield.correction.draws import drawn
+from bayesfield.correction.marginals import SkewedMarginals
 from bayesfield.correction.second_order import FAR, Corrected
 from bayesfield.fitting.display import LONG, shown
 from bayesfield.fitting.plan import SAMPLED, Planned, Request, make_plan
@@ -23,9 +25,10 @@ from bayesfield.learning.search.learner import Request as SearchRequest
 from bayesfield.learning.search.minimise import checked_start, search, starting_points
 from bayesfield.learning.search.optimum import QUIET, Optimum, Progress
 from bayesfield.learning.search.sampled_newton import sampled_newton, sampled_start
+from bayesfield.posterior.certificate import POOR, certify, certify_draws
 from bayesfield.posterior.check import check_fit
 from bayesfield.posterior.posterior import Posterior, reason_for_refusal
-from bayesfield.posterior.record import SAMPLED_NEWTON, Check, FitRecord
+from bayesfield.posterior.record import SAMPLED_NEWTON, Certificate, Check, FitRecord, Plan
 from bayesfield.response.linear import NotSparse
 from bayesfield.types import FitWarning, FloatArray, IndefiniteCurvature, Status
 
@@ -97,8 +100,10 @@ def fit_objective(model: Parametrised, objective: Objective, request: Request, d
             generator,
             progress,
         )
-    record = _record(found, corrected, planned.counts.n_cases, time.perf_counter() - begun)
-    record = replace(record, choice=reasons, check=check, prior=learned, plan=fit.planned.plan)
+        record = _record(found, corrected, planned.counts.n_cases)
+        record = replace(record, choice=reasons, check=check, prior=learned, plan=fit.planned.plan)
+        corrected, record = fit.trusted(found, corrected, record, planned.plan, generator)
+    record = replace(record, seconds=time.perf_counter() - begun)
     _warn(record, depth)
     return Posterior(
         model,
@@ -110,6 +115,7 @@ def fit_objective(model: Parametrised, objective: Objective, request: Request, d
         corrected.skewness,
         None if found.own or request.method == "ep" else found.precision,
         request.prior if learned is None else _resolved(request.prior, found.objective.prior),
+        corrected.marginals,
     )
 
 
@@ -262,6 +268,24 @@ class _Fit:
                 raise
             return with_precision(self.model, objective, curvature, optimum, "matrix-free", method, learner)
 
+    # --- how far to trust it ----------------------------------------------------------------------------------------
+
+    def trusted(
+        self, fitted: FittedMode, corrected: Corrected, record: FitRecord, plan: Plan, rng: np.random.Generator
+    ) -> tuple[Corrected, FitRecord]:
+        """With its certificate; and made of draws, where that is not good, or where draws were asked for."""
+        if plan.certificate:
+            record = replace(record, certificate=_certificate(self.model, fitted, corrected, record, plan, rng))
+        wanted = plan.draws and fitted.good and not fitted.own
+        if not wanted or (record.certificate is not None and not record.certificate.worth_drawing):
+            return corrected, record
+        mode = fitted.optimum.parameters
+        made = drawn(fitted.objective, mode, fitted.precision, corrected, plan.draws, rng, self.progress)
+        if made is None or (record.certificate is not None and not made.record.settled):
+            return corrected, record
+        record = replace(record, correction=made.record, form="dense", certificate=None)
+        return made, replace(record, certificate=certify_draws(record))
+
     # --- the prior --------------------------------------------------------------------------------------------------
 
     def adapted(self, fitted: FittedMode, rng: np.random.Generator) -> tuple[FittedMode, PriorRecord]:
@@ -290,6 +314,22 @@ class _Fit:
         plan = replace(planned.plan, form=self.planned.plan.form if engine.traits.has_log_z else "dense", starts=1)
         again = replace(self, objective=objective, request=request, planned=planned._replace(plan=plan))
         return again.mode(rng)[0]
+
+
+def _certificate(
+    model: Parametrised,
+    fitted: FittedMode,
+    corrected: Corrected,
+    record: FitRecord,
+    plan: Plan,
+    rng: np.random.Generator,
+) -> Certificate:
+    mean = corrected.mean
+    skewness = np.zeros(len(mean)) if corrected.skewness is None else corrected.skewness
+    marginals = SkewedMarginals(mean, corrected.precision.sd, skewness)
+    objective = None if fitted.own else fitted.objective
+    seed = int(rng.integers(2**31))
+    return certify(objective, model.parameter_names, marginals, corrected.precision, record, plan.certificate, seed)
 
 
 def with_precision(
@@ -334,7 +374,7 @@ def _refusal(
     )
 
 
-def _record(fitted: FittedMode, corrected: Corrected, n_cases: int, seconds: float) -> FitRecord:
+def _record(fitted: FittedMode, corrected: Corrected, n_cases: int) -> FitRecord:
     point, precision = fitted.optimum.point, fitted.precision
     gradient = point.gradient
     ep = corrected.record.kind == "expectation propagation"
@@ -351,7 +391,7 @@ def _record(fitted: FittedMode, corrected: Corrected, n_cases: int, seconds: flo
         log_likelihood=np.nan if fitted.own else fitted.objective.likelihood(point.parameters, point.answers),
         n_cases=n_cases,
         correction=corrected.record,
-        seconds=seconds,
+        seconds=0.0,
         starts=fitted.optimum.starts,
     )
 
@@ -368,7 +408,9 @@ def _warn(record: FitRecord, depth: int) -> None:
         warnings.warn(f"this posterior is not to be trusted. {record}", FitWarning, stacklevel=depth + 1)
     elif record.correction.reason == TIME_UP:
         warnings.warn(f"the correction was {TIME_UP}; give it more. {record}", FitWarning, stacklevel=depth + 1)
-    elif not record.correction.settled or record.correction.reason.startswith(FAR):
+    elif record.certificate is not None and record.certificate.verdict == POOR:
+        warnings.warn(f"this posterior is poor: {record.certificate.advice}. {record}", FitWarning, stacklevel=depth + 1)
+    elif record.certificate is None and (not record.correction.settled or record.correction.reason.startswith(FAR)):
         warnings.warn(
             f"the Gaussian does not fit this posterior: {record.correction}. Draws by bf.sample_posterior, or a "
             f"narrower prior, are right here. {record}",

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from bayesfield.correction.correct import KINDS
+from bayesfield.correction.draws import CHAINED
+from bayesfield.correction.draws import MOST as MOST_DRAWN
 from bayesfield.correction.second_order import MAX_DIRECTIONS
 from bayesfield.correction.skewness import MOST, longer
 from bayesfield.correction.variational import CURVATURES, DIRECTIONS, FEW, MANY
@@ -23,6 +25,7 @@ from bayesfield.learning.precision.matrix_free import KRYLOV, KRYLOV_ROOM
 from bayesfield.learning.search.by_name import MINIMISERS, as_method
 from bayesfield.learning.search.minimise import SEVERAL, unseen_parameters
 from bayesfield.model.prior import Prior, as_prior
+from bayesfield.posterior.certificate import affordable_draws
 from bayesfield.posterior.record import SAMPLED_NEWTON, Plan
 from bayesfield.response.base import require_dense
 from bayesfield.types import InvalidInput
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from bayesfield.learning.search.learner import Learner
     from bayesfield.learning.search.optimum import Watch
 
-Correction = Literal["none", "mean", "variational", "auto"]
+Correction = Literal["none", "mean", "variational", "draws", "profile", "auto"]
 Form = Literal["auto", "dense", "sparse", "matrix-free", "block"]
 FORMS = ("auto", "dense", "sparse", "matrix-free", "block")
 _PRIOR, _AUTO = as_prior(None), as_engine("auto")
@@ -107,7 +110,7 @@ def request(
     if not tolerance > 0 or max_iterations < 1:
         raise InvalidInput("tolerance and max_iterations must be above zero")
     if correction not in KINDS:
-        raise InvalidInput(f'correction is "auto", "none", "mean" or "variational"; got {correction!r}')
+        raise InvalidInput(f'correction is "auto", "none", "mean", "variational", "draws" or "profile"; got {correction!r}')
     if form not in FORMS:
         raise InvalidInput(f'form is "auto", "dense", "sparse", "matrix-free" or "block"; got {form!r}')
     if starts is not None and (not isinstance(starts, int | np.integer) or starts < 1):
@@ -172,6 +175,7 @@ def make_plan(objective: Objective, request: Request, engine: Engine | None = No
     seconds = _seconds(by_engine, counts, price, (method, form, kinds[0]), starts, checked)
     total = sum([taken for _, taken in seconds])
     held = _bytes(by_engine, counts, curvature, (form, kinds[0]), checked)
+    certificate, draws = _judged(by_engine, counts, request, starts, explicit, total)
     plan = Plan(
         engine=repr(asked),
         response=repr(asked if request.response is None else request.response),
@@ -184,6 +188,8 @@ def make_plan(objective: Objective, request: Request, engine: Engine | None = No
         seconds=seconds,
         total=total,
         bytes=held,
+        certificate=certificate,
+        draws=draws,
     )
     return Planned(plan, by_engine, curvature, chosen, why, counts)
 
@@ -230,6 +236,11 @@ def refuse(objective: Objective, request: Request) -> None:
         raise InvalidInput(
             "sampling takes one graph in this process: sequences have exact inference, and weights of graphs, or data "
             "on a client's workers, need an engine with log Z"
+        )
+    if request.correction == "draws" and not objective.has_log_z:
+        raise InvalidInput(
+            'correction="draws" takes log Z at every draw, which sampling does not give; bf.sample_posterior(..., '
+            "sampler=bf.Exchange(bf.Sampled())) does without"
         )
     if request.form == "block" and request.correction in ("mean", "variational") and isinstance(learner, str):
         raise InvalidInput(
@@ -312,7 +323,7 @@ def _corrections(
     if not isinstance(learner, str) and not learner.at_mode:
         reason = f"{learner.name} ends beside the posterior's mode, where corrections start"
         return ("none",), reason if request.correction == "auto" else ""
-    if request.correction != "auto":
+    if request.correction not in ("auto", "draws", "profile"):
         return (request.correction,), ""
     if not counts.weight:
         return ("none",), "there are no data"
@@ -364,6 +375,27 @@ def _checked(counts: Counts, request: Request, chosen: bool) -> tuple[bool, tupl
     if counts.size > SAMPLED:
         return False, (f"not checked: more than {SAMPLED:,} parameters, the most for sampling",)
     return True, ()
+
+
+def _judged(
+    objective: Objective, counts: Counts, request: Request, starts: int, explicit: bool, total: float
+) -> tuple[int, int]:
+    """Draws whose weights judge the posterior, and evaluations that a posterior made of draws may take.
+
+    What the paper publishes, and plain Laplace where it was asked for, is judged when somebody asks. Chains stay within
+    a mode, so that several modes are no matter for them.
+    """
+    learner = request.learner
+    drawable = counts.has_log_z and counts.size <= MOST_DRAWN and starts == 1 and request.method != "ep"
+    drawable = drawable and request.response is None and (learner is None or learner.at_mode)
+    if request.correction == "draws":
+        return 0, max(int(request.budget / max(counts.price.inference, 1e-9)), 2 * CHAINED) if drawable else 0
+    asked = request.correction in ("none", "profile") or request.response is not None
+    if asked or (explicit and counts.as_published) or not counts.weight or request.method == "ep" or not counts.size:
+        return 0, 0
+    certificate = affordable_draws(counts.size, counts.price.inference, total) if counts.has_log_z else 0
+    draws = int(min(request.budget / max(counts.price.inference, 1e-9), 4 * CHAINED))
+    return certificate, draws if drawable and request.correction == "auto" and certificate else 0
 
 
 def _starts(objective: Objective, counts: Counts, request: Request) -> int:

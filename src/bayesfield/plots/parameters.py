@@ -12,7 +12,6 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 
-from bayesfield.correction.skewness import log_density
 from bayesfield.model.field import RandomField
 from bayesfield.plots.choice import chosen
 from bayesfield.plots.style import DIVERGING, NEGATIVE, POSITIVE, UNCLEAR, axes_of, headline, panels, short
@@ -74,8 +73,8 @@ def _density(axes: Axes, posterior: Posterior, k: int, summary: FloatArray, bins
     """summary: mean, sd and interval of parameter k, (4,)."""
     mean, sd, low, high = summary
     z = np.linspace(-4.0, 4.0, bins)
-    density = np.exp(log_density(z, np.full(bins, posterior.skewness[k]))) / sd
     x = mean + sd * z
+    density = np.exp(posterior.marginals.only(np.array([k])).log_density(x[:, None])[:, 0])
     colour = POSITIVE if low > 0 else NEGATIVE if high < 0 else UNCLEAR
     axes.plot(x, density, color=colour, linewidth=1.5)
     axes.fill_between(x, density, where=(x >= low) & (x <= high), color=colour, alpha=0.25, linewidth=0)

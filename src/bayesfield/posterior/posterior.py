@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from bayesfield.correction.skewness import log_density, probability_below, to_skewed
+from bayesfield.correction.marginals import DrawnMarginals, Marginals, SkewedMarginals
 from bayesfield.graph.compiled import compiled
 from bayesfield.inference.auto import Auto
 from bayesfield.inference.by_name import as_engine
@@ -53,10 +53,12 @@ _DENSE = 4000  # parameters up to which joint statements make the precision dens
 
 
 class Posterior(Views):
-    """λ | D ≈ N(mean, P⁻¹), with skewed marginals where the correction found that they are.
+    """λ | D ≈ N(mean, P⁻¹), with skewed marginals where the correction found that they are; or draws, where no Gaussian
+    fits.
 
     mean: (F,), λ_MP or its correction. mode: λ_MP. skewness: (F,) of each marginal (zero in a plain Laplace posterior);
-    draws and intervals have it, by shifted log-normal marginals with the Gaussian's rank correlations. field: what the
+    draws and intervals have it, by shifted log-normal marginals with the Gaussian's rank correlations. marginals: that
+    of every parameter (correction.marginals); those of draws, where it is made of them. field: what the
     parameters belong to. record: how it was found. form: P as an object that solves, draws and tells widths
     (learning.precision). objective: what was minimised, with the data, for ``check``, ``evidence``,
     ``bf.predictive_check`` and ``bf.loo``. laplace_precision: P at the mode, where it is the posterior's own and not a
@@ -74,6 +76,7 @@ class Posterior(Views):
         skewness: FloatArray | None = None,
         laplace_precision: Precision | None = None,
         prior: Prior | None = None,
+        marginals: Marginals | None = None,
     ) -> None:
         self.field = field
         self.objective = objective
@@ -88,6 +91,14 @@ class Posterior(Views):
         except IndefiniteCurvature as error:
             matrix = precision if isinstance(precision, np.ndarray) else None
             raise IndefiniteCurvature(f"no posterior: {reason_for_refusal(field, matrix, str(error))}") from None
+        self._marginals = marginals
+
+    @property
+    def marginals(self) -> Marginals:
+        """Quantiles, probabilities and densities of every parameter."""
+        if self._marginals is None:
+            self._marginals = SkewedMarginals(self.mean, self.form.sd, self.skewness)
+        return self._marginals
 
     @property
     def precision(self) -> FloatArray:
@@ -98,7 +109,7 @@ class Posterior(Views):
     @property
     def sd(self) -> FloatArray:
         """Posterior standard deviation of every parameter, (F,)."""
-        return self.form.sd
+        return self.form.sd if self._marginals is None else self._marginals.sd
 
     def covariance(self) -> FloatArray:
         """P⁻¹, (F, F)."""
@@ -111,12 +122,10 @@ class Posterior(Views):
         """n draws of the parameters, (n, F)."""
         if n < 0:
             raise InvalidInput(f"the number of draws must not be negative; got {n}")
-        draws = self.form.sample(np.random.default_rng(rng), n).T
-        if self.skewness.any():
-            sd = self.form.sd
-            draws = sd * to_skewed(draws / sd, self.skewness)
-        result: FloatArray = self.mean + draws
-        return result
+        generator, marginals = np.random.default_rng(rng), self.marginals
+        if isinstance(marginals, DrawnMarginals):
+            return marginals.sample(n, generator)
+        return marginals.from_normal(self.form.sample(generator, n).T / self.form.sd)
 
     def check(self, rng: np.random.Generator | int | None = 0, engine: Sampled | None = None) -> Check:
         """How far the mode is from the true one, and the widths from the true ones, by sampling at the mode.
@@ -167,11 +176,12 @@ class Posterior(Views):
         before = log_prior_at_zero(self.prior_in_force(), found)
         warn_of_tails(self.record, depth=3)
         own = [edge.parameters for edge in found]
-        factor = np.array([before[k].sum() - self._log_density_at_zero(k) for k in own])
+        single = self.marginals.log_density(np.zeros(len(self.mean)))
+        factor = np.array([before[k].sum() - self._log_density_at_zero(k, single) for k in own])
         columns: dict[str, FloatArray] = {"log_bayes_factor": factor}
         if all(len(k) == 1 for k in own):
             one = np.concatenate(own)
-            positive = 1.0 - probability_below(-self.mean / self.sd, self.skewness)
+            positive = 1.0 - self.marginals.below(np.zeros(len(self.mean)))
             columns |= {"mean": self.mean[one], "sd": self.sd[one], "p_positive": positive[one]}
         return edge_table(self.field, found, columns, probability / (1.0 - probability))
 
@@ -181,12 +191,10 @@ class Posterior(Views):
             return self.objective.prior
         return None if self.prior is None else gaussian(self.prior, self.field)
 
-    def _log_density_at_zero(self, parameters: IntArray) -> float:
-        """log p(λ_k = 0|D) of some parameters together; of a single one with its skewness."""
+    def _log_density_at_zero(self, parameters: IntArray, single: FloatArray) -> float:
+        """log p(λ_k = 0|D) of some parameters together; of a single one, by its marginal."""
         if len(parameters) == 1:
-            k = int(parameters[0])
-            at = np.array([-self.mean[k] / self.sd[k]])
-            return float(log_density(at, self.skewness[parameters])[0] - np.log(self.sd[k]))
+            return float(single[parameters[0]])
         unit = np.zeros((len(self.mean), len(parameters)))
         unit[parameters, np.arange(len(parameters))] = 1.0
         return log_density_at_zero(self.mean[parameters], self.form.solve(unit)[parameters])
@@ -235,17 +243,17 @@ class Posterior(Views):
         """
         if not 0.0 < level < 1.0:
             raise InvalidInput(f"level lies between 0 and 1; got {level}")
-        z = special.ndtri(0.5 + level / 2)
+        z, marginals = special.ndtri(0.5 + level / 2), self.marginals
         if joint:
             noise = np.random.default_rng(0).standard_normal((len(self.mean), _JOINT_DRAWS))
-            z = widest_at_once(self._densely().form.draws(noise).T / self.sd, level)
+            z = widest_at_once(self._densely().form.draws(noise).T / self.form.sd, level)
         return pd.DataFrame(
             {
                 "mean": self.mean,
                 "sd": self.sd,
-                "lower": self.mean + self.sd * to_skewed(np.full_like(self.mean, -z), self.skewness),
-                "upper": self.mean + self.sd * to_skewed(np.full_like(self.mean, z), self.skewness),
-                "p_positive": 1.0 - probability_below(-self.mean / self.sd, self.skewness),
+                "lower": marginals.from_normal(np.full_like(self.mean, -z)),
+                "upper": marginals.from_normal(np.full_like(self.mean, z)),
+                "p_positive": 1.0 - marginals.below(np.zeros_like(self.mean)),
             },
             index=pd.Index(self.field.parameter_names, name="parameter"),
         )

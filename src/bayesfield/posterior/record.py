@@ -1,5 +1,6 @@
 """How a posterior was found: the plan that was followed, and what came of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,10 @@ _FORMS = {  # what a form leaves out, where it leaves anything out
 
 _GOOD, _FAIR = 0.1, 0.3  # root mean square bias in posterior sd
 _WIDTHS = 0.1  # largest share by which the median width may be off
+TOLERATED = (0.1, 0.1, 0.01)  # shift (sd), width (log) and probability of a posterior that is called good
+_ERRORS = 4.0  # standard errors that are taken off of these: hundreds of figures are compared
+_SPREAD = 0.1  # of the log weights for each parameter, likewise
+_SLACK = 0.5  # of what is tolerated, beyond which draws are taken where they are affordable
 
 
 @dataclass(frozen=True)
@@ -27,8 +32,10 @@ class Plan:
 
     engine, response, method, form: as in ``bf.fit``, with "auto" decided. corrections: the kinds to try, in order,
     until one converges. starts: points to search from. checked: whether sampling checks the mode, and takes over
-    where the check fails. reasons: why. seconds: counted work of each part, in seconds on our machine;
-    total: of all. bytes: held in memory at once.
+    where the check fails. certificate: draws whose importance weights judge the posterior; 0 where it is judged when
+    asked. draws: evaluations that a posterior made of draws may take where that judgement is not good, 0 for never.
+    reasons: why. seconds: counted work of each part, in seconds on our machine; total: of all. bytes: held in memory
+    at once.
     """
 
     engine: str
@@ -42,6 +49,8 @@ class Plan:
     seconds: tuple[tuple[str, float], ...]
     total: float
     bytes: float
+    certificate: int = 0
+    draws: int = 0
 
     def __str__(self) -> str:
         parts = ", ".join(f"{name} {taken:.2g} s" for name, taken in self.seconds if taken > 0.05 * self.total)
@@ -54,9 +63,17 @@ class Plan:
             f"correction  {self.corrections[0]}"
             + (f"; where it does not converge {', then '.join(self.corrections[1:])}" if self.corrections[1:] else ""),
             *(["check       by sampling, which takes over where it fails"] if self.checked else []),
+            *([f"certificate {self._judged()}"] if self.certificate or self.draws else []),
             f"price       about {self.total:.2g} s of counted work: {parts}; {self.bytes / 2**20:,.0f} MiB",
         ]
         return "\n".join(lines)
+
+    def _judged(self) -> str:
+        if not self.certificate:
+            return "the posterior is made of draws"
+        return f"by {self.certificate:,} weighted draws" + (
+            "; where it is not good the posterior is made of draws" if self.draws else ""
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +126,65 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Certificate:
+    """How far a posterior may be trusted.
+
+    verdict: "good" (means within 0.1 sd, widths within 10 %, probabilities within 0.01 of the engine's posterior,
+    beyond Monte-Carlo error), "fair" (0.3 sd, 25 %, 0.05) or "poor". advice: one sentence. pareto_k: shape of the tail
+    of the importance weights, NaN where there were none; above 0.7 they tell nothing but that. shift, width,
+    probability: largest distances of a mean (sd), of a log sd and of a probability P(λ < x), at zero and at the ends
+    of the 95 % intervals, as estimated, and error: the Monte-Carlo errors of these three. n_draws, effective: how
+    many draws, and what they were worth. spread: log(n_draws / effective) for each parameter that varied, about twice
+    its share of the Kullback-Leibler divergence. space: what varied. skewness: the largest. monte_carlo: error of the means
+    (sd). mixing: how far apart chains were that began apart (R-hat; NaN where there were none). checked: what the
+    check by sampling said, where there was one.
+    """
+
+    verdict: str
+    advice: str
+    pareto_k: float = float("nan")
+    shift: float = float("nan")
+    width: float = float("nan")
+    probability: float = float("nan")
+    error: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    n_draws: int = 0
+    effective: float = 0.0
+    spread: float = float("nan")
+    space: str = ""
+    skewness: float = 0.0
+    monte_carlo: float = 0.0
+    mixing: float = float("nan")
+    checked: str = ""
+
+    def __str__(self) -> str:
+        parts = [f"{self.verdict}: {self.advice}"]
+        if self.n_draws:
+            parts.append(
+                f"k = {self.pareto_k:.2f} of {self.n_draws:,} draws over {self.space} (worth {self.effective:,.0f}); means "
+                f"within {self.shift:.2f} sd, widths within {np.expm1(self.width):.0%}"
+            )
+        return "; ".join(parts)
+
+    @property
+    def distance(self) -> float:
+        """The three distances beyond their Monte-Carlo errors, in units of what a good one may have: the largest."""
+        return beyond_noise((self.shift, self.width, self.probability), self.error, TOLERATED)
+
+    @property
+    def worth_drawing(self) -> bool:
+        """Whether draws would be better, where they are affordable."""
+        return self.verdict != "good" or self.distance > _SLACK or self.spread > _SPREAD
+
+
+def beyond_noise(distances: Sequence[float], errors: Sequence[float], tolerated: Sequence[float]) -> float:
+    """The largest distance beyond _ERRORS standard errors, in units of what is tolerated; NaN where there are none."""
+    if not np.isfinite(distances).all():
+        return float("nan")
+    rest = np.maximum(np.asarray(distances) - _ERRORS * np.asarray(errors), 0.0)
+    return float(np.max(rest / np.asarray(tolerated)))
+
+
+@dataclass(frozen=True)
 class FitRecord:
     """How a posterior was found.
 
@@ -118,7 +194,8 @@ class FitRecord:
     log_likelihood: Σ log p(x_n|λ_MP) by the engine, NaN where there was none. form: of the precision.
     choice: why this engine, step by step, where ``fit`` chose it; check: the check that it made then. starts: how the
     searches ended (learning.search.starts), where there were several. prior: what the data chose
-    (fitting.prior_learning), where they did. plan: what was decided before the fit ran.
+    (fitting.prior_learning), where they did. plan: what was decided before the fit ran. certificate: how far the
+    posterior may be trusted, where the fit judged it (posterior.certificate).
     """
 
     engine: str
@@ -139,6 +216,7 @@ class FitRecord:
     starts: Starts | None = None
     prior: PriorRecord | None = None
     plan: Plan | None = None
+    certificate: Certificate | None = None
 
     def __str__(self) -> str:
         value = self.log_likelihood
@@ -154,6 +232,7 @@ class FitRecord:
                 *([f"starts      {self.starts}"] if self.starts is not None else []),
                 *([f"prior       {self.prior}"] if self.prior is not None else []),
                 f"correction  {self.correction}",
+                *([f"certificate {self.certificate}"] if self.certificate is not None else []),
                 f"cases       {self.n_cases}" + (f", log-likelihood {value:.6g}" if np.isfinite(value) else ""),
                 self._ending(),
             ]

@@ -1,0 +1,95 @@
+"""A posterior made of draws, where no Gaussian fits: weighted draws of the approximation, or Markov chains.
+
+Draws of the corrected posterior with importance weights come first: they cost one evaluation each, and are right where
+the weights are even enough (k < 0.7 and enough effective draws). Else many chains side by side (correction.chains).
+The result has its own mean, covariance and marginals; the weights stay with the draws.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import linalg
+
+from bayesfield.correction.chains import FEW, run_chains
+from bayesfield.correction.importance import heavy, propose, weigh
+from bayesfield.correction.marginals import DrawnMarginals
+from bayesfield.correction.second_order import Corrected, corrected
+from bayesfield.learning.precision.dense import DensePrecision
+from bayesfield.learning.search.optimum import QUIET, Progress
+from bayesfield.types import FloatArray
+
+if TYPE_CHECKING:
+    from bayesfield.learning.objective import Objective
+    from bayesfield.learning.precision.base import Precision
+
+TRUSTED = 0.7  # shape of the weights' tail up to which they are (Vehtari et al. 2024)
+WEIGHED = 16384  # draws with importance weights
+CHAINED = 300_000  # evaluations that chains may take: 1,024 of them 100 moves of 3
+MOST = 500  # parameters of a posterior that is made of draws
+_LEAST = 2048  # draws with which to begin at all
+_GOALS = {"few": 5000.0, "many": 2000.0}  # effective draws: P(λ > 0) to 0.005 (less, for even points), and to 0.01
+_CHAIN_GOALS = {"few": 20_000.0, "many": 4000.0}  # the same without even points
+_CHAINS = {"few": 1024, "many": 64}
+_KEPT = 4_000_000  # numbers that are kept of chains
+_ROWS = 50_000  # draws that are
+
+
+def drawn(
+    objective: Objective,
+    mode: FloatArray,
+    laplace: Precision,
+    start: Corrected,
+    evaluations: int,
+    rng: np.random.Generator,
+    progress: Progress = QUIET,
+) -> Corrected | None:
+    """The posterior by draws; None where so many evaluations do not suffice. start: the approximation to begin with."""
+    size = len(mode)
+    if not 0 < size <= MOST or evaluations < _LEAST:
+        return None
+    skewness = np.zeros(size) if start.skewness is None else start.skewness
+    amount = "few" if size <= FEW else "many"
+    freedom = heavy(size) if amount == "few" else np.inf
+    count = min(WEIGHED, evaluations)
+    weighted = weigh(objective, propose(start.mean, start.precision, skewness, count, rng, freedom))
+    if weighted.k < TRUSTED and weighted.effective >= _GOALS[amount]:
+        marginals = DrawnMarginals(weighted.points, weighted.weights)
+        reason = f"{count:,} draws with importance weights, k = {weighted.k:.2f}"
+        error = 1.0 / np.sqrt(weighted.effective)
+        return _made(marginals, mode, laplace, weighted.effective, error, True, reason)
+    if evaluations < CHAINED or (amount == "many" and objective.prior.tails is not None):
+        return None
+    first = propose(start.mean, start.precision, skewness, _CHAINS[amount], rng, heavy(size)).points
+    covariance = start.precision.solve(np.eye(size))
+    run = run_chains(
+        objective, first, start.mean, covariance, _CHAIN_GOALS[amount], evaluations - count, rng, progress
+    )
+    if run is None:
+        return None
+    rows = min(len(run.points), _ROWS, max(_KEPT // size, _LEAST))
+    kept = run.points[np.linspace(0, len(run.points) - 1, rows).astype(np.int64)]
+    marginals = DrawnMarginals(kept, np.full(rows, 1.0 / rows))
+    reason = f"{_CHAINS[amount]:,} chains " + ("along ellipses" if amount == "few" else "by Hamiltonian moves")
+    return _made(marginals, mode, laplace, run.effective, run.error, run.settled, reason)
+
+
+def _made(
+    marginals: DrawnMarginals,
+    mode: FloatArray,
+    laplace: Precision,
+    effective: float,
+    error: float,
+    settled: bool,
+    reason: str,
+) -> Corrected:
+    inverse = linalg.inv(marginals.covariance)
+    precision = DensePrecision((inverse + inverse.T) / 2)
+    made = corrected("draws", mode, laplace, marginals.mean, precision, 1, error, settled)
+    skewness = marginals.skewness
+    record = replace(
+        made.record, reason=reason, effective=effective, skewness=float(np.abs(skewness).max(initial=0.0))
+    )
+    return made._replace(record=record, skewness=skewness, marginals=marginals)
