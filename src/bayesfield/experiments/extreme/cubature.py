@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,65 +38,83 @@ class Weighted:
     p_error: FloatArray | None = None
 
 
+class _Cells(NamedTuple):
+    """centres: (c, F) in whitened coordinates. half: of a side. values: (c, m) density times weight at all nodes."""
+
+    centres: FloatArray
+    half: float
+    values: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class _Target:
+    """The density in whitened coordinates, λ = centre + root z, as a multiple of exp(highest); nodes (m, F) and weights
+    (m,) of the cell [−1, 1]^F."""
+
+    density: LogDensity
+    centre: FloatArray
+    root: FloatArray
+    highest: float
+    nodes: FloatArray
+    weights: FloatArray
+
+    @classmethod
+    def of(cls, density: LogDensity, centre: FloatArray, root: FloatArray) -> _Target:
+        x, w = np.polynomial.legendre.leggauss(_NODES[density.size])
+        nodes = np.array(list(itertools.product(x, repeat=density.size)))
+        weights = np.array(list(itertools.product(w, repeat=density.size))).prod(axis=1)
+        return cls(density, centre, root, float(density(centre[None])[0]), nodes, weights)
+
+    def cells(self, centres: FloatArray, half: float) -> _Cells:
+        z = (centres[:, None] + half * self.nodes).reshape(-1, self.density.size)
+        values = np.exp(self.density(self.centre + z @ self.root.T) - self.highest).reshape(len(centres), -1)
+        return _Cells(centres, half, values * self.weights * half**self.density.size)
+
+    def monitor(self, cells: _Cells) -> FloatArray:
+        """∫ (1 + |z|²) p of every cell: bounds the changes of mass, means and second moments."""
+        squares = ((cells.centres[:, None] + cells.half * self.nodes) ** 2).sum(axis=2)
+        result: FloatArray = (cells.values * (1.0 + squares)).sum(axis=1)
+        return result
+
+
 def integrate(density: LogDensity, centre: FloatArray, root: FloatArray) -> Weighted:
     """λ = centre + root z, over the box |z_i| ≤ 20."""
-    rule = _rule(density.size)
-    half = _REACH / _CELLS[density.size]
-    ticks = -_REACH + half * (1 + 2 * np.arange(_CELLS[density.size]))
-    centres = np.stack(np.meshgrid(*[ticks] * density.size, indexing="ij"), axis=-1).reshape(-1, density.size)
-    highest = float(density(centre[None])[0])
-    parents = _values(density, centre, root, centres, half, rule, highest)
-    kept, change = [], 0.0
+    target, size = _Target.of(density, centre, root), density.size
+    half = _REACH / _CELLS[size]
+    ticks = -_REACH + half * (1 + 2 * np.arange(_CELLS[size]))
+    grid = np.stack(np.meshgrid(*[ticks] * size, indexing="ij"), axis=-1).reshape(-1, size)
+    parents, kept = target.cells(grid, half), list[_Cells]()
+    change = settled = 0.0
     for level in range(_LEVELS):
-        children = _split(centres, half)
-        half /= 2
-        values = _values(density, centre, root, children, half, rule, highest)
-        fine, coarse = _monitor(children, half, rule, values), _monitor(centres, 2 * half, rule, parents)
-        moved = np.abs(fine.reshape(len(centres), -1).sum(axis=1) - coarse)
-        total = fine.sum() + sum(_monitor(*cell[:2], rule, cell[2]).sum() for cell in kept)
-        heavy = values.sum(axis=1).reshape(len(centres), -1).max(axis=1) > _MASS[density.size] * total
-        again = ((moved > _TOLERANCE[density.size] * total) | heavy) & (level < _LEVELS - 1)
+        children = target.cells(_split(parents), parents.half / 2)
+        fine = target.monitor(children).reshape(-1, 2**size)
+        total = settled + fine.sum()
+        moved = np.abs(fine.sum(axis=1) - target.monitor(parents))
+        heavy = children.values.sum(axis=1).reshape(-1, 2**size).max(axis=1) > _MASS[size] * total
+        again = ((moved > _TOLERANCE[size] * total) | heavy) & (level < _LEVELS - 1)
         change += moved[~again].sum()
-        rows = np.repeat(again, 2**density.size)
-        kept.append((children[~rows], half, values[~rows]))
-        centres, parents = children[rows], values[rows]
+        settled += fine[~again].sum()
+        rows = np.repeat(again, 2**size)
+        kept.append(_Cells(children.centres[~rows], children.half, children.values[~rows]))
+        parents = _Cells(children.centres[rows], children.half, children.values[rows])
         if not again.any():
             break
-    return _collected(kept, rule, centre, root, highest, change / total)
+    return _collected(target, kept, float(change / total))
 
 
-def _collected(kept, rule, centre, root, highest, error):  # type: ignore[no-untyped-def]
-    nodes, _ = rule
-    z = np.concatenate([(c[:, None] + half * nodes).reshape(-1, len(centre)) for c, half, _ in kept])
-    weights = np.concatenate([values.ravel() for _, _, values in kept])
-    sum_ = weights.sum()
-    use = weights > 1e-13 * sum_
-    log_evidence = highest + np.log(sum_) + np.linalg.slogdet(root)[1]
-    return Weighted(centre + z[use] @ root.T, weights[use] / sum_, float(log_evidence), float(error))
+def _split(cells: _Cells) -> FloatArray:
+    """Centres of the 2^F cells of half the side, those of a cell side by side."""
+    size = cells.centres.shape[1]
+    corners = np.array(list(itertools.product((-0.5, 0.5), repeat=size)))
+    return (cells.centres[:, None] + cells.half * corners).reshape(-1, size)
 
 
-def _rule(size: int) -> tuple[FloatArray, FloatArray]:
-    """Nodes (m, F) and weights (m,) of the cell [−1, 1]^F."""
-    x, w = np.polynomial.legendre.leggauss(_NODES[size])
-    nodes = np.array(list(itertools.product(x, repeat=size)))
-    return nodes, np.array(list(itertools.product(w, repeat=size))).prod(axis=1)
-
-
-def _values(density, centre, root, centres, half, rule, highest):  # type: ignore[no-untyped-def]
-    """Density times weight at all nodes of all cells: (cells, m)."""
-    nodes, weights = rule
-    z = (centres[:, None] + half * nodes).reshape(-1, density.size)
-    values = np.exp(density(centre + z @ root.T) - highest).reshape(len(centres), -1)
-    return values * weights * half**density.size
-
-
-def _monitor(centres, half, rule, values):  # type: ignore[no-untyped-def]
-    """∫ (1 + |z|²) p of every cell: bounds the changes of mass, means and second moments."""
-    squares = ((centres[:, None] + half * rule[0]) ** 2).sum(axis=2)
-    return (values * (1.0 + squares)).sum(axis=1)
-
-
-def _split(centres: FloatArray, half: float) -> FloatArray:
-    """The 2^F cells of half the side, those of a cell side by side."""
-    corners = np.array(list(itertools.product((-0.5, 0.5), repeat=centres.shape[1])))
-    return (centres[:, None] + half * corners).reshape(-1, centres.shape[1])
+def _collected(target: _Target, kept: list[_Cells], error: float) -> Weighted:
+    """All nodes that have any weight."""
+    size = target.density.size
+    z = np.concatenate([(cells.centres[:, None] + cells.half * target.nodes).reshape(-1, size) for cells in kept])
+    weights = np.concatenate([cells.values.ravel() for cells in kept])
+    mass = weights.sum()
+    use = weights > 1e-13 * mass
+    log_evidence = target.highest + np.log(mass) + np.linalg.slogdet(target.root)[1]
+    return Weighted(target.centre + z[use] @ target.root.T, weights[use] / mass, float(log_evidence), error)

@@ -50,7 +50,8 @@ class LogDensity:
         highest = exponents.max(axis=1)
         log_z = highest + np.log(np.exp(exponents - highest[:, None]).sum(axis=1))
         constant = 0.5 * self.size * np.log(2 * np.pi * self.variance)
-        return linear - self.cases * log_z - squares / (2 * self.variance) - constant
+        result: FloatArray = linear - self.cases * log_z - squares / (2 * self.variance) - constant
+        return result
 
     def derivatives(self, point: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Gradient (F,) and minus the Hessian (F, F)."""
@@ -97,45 +98,66 @@ def ensemble(density: LogDensity, chains: int, snapshots: int, rng: np.random.Ge
     return np.concatenate(kept)
 
 
-def _moved(density: LogDensity, points: FloatArray, others: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """One slice move of every point, along differences of the others."""
-    first = rng.integers(len(others), size=len(points))
-    second = (first + rng.integers(1, len(others), size=len(points))) % len(others)
-    directions = 1.5 * (others[first] - others[second])
-    energies, slopes = points @ density.features.T, directions @ density.features.T
-    linear = (points @ density.total, directions @ density.total)
-    squares = ((points**2).sum(axis=1), 2 * (points * directions).sum(axis=1), (directions**2).sum(axis=1))
+@dataclass(frozen=True, eq=False)
+class _Lines:
+    """The density at points + t · directions, for each row its t. Energies are linear in t, squares quadratic."""
 
-    def along(t: FloatArray, rows: BoolArray) -> FloatArray:
-        s = t[rows]
-        return density.at(
-            energies[rows] + s[:, None] * slopes[rows],
-            linear[0][rows] + s * linear[1][rows],
-            squares[0][rows] + s * squares[1][rows] + s**2 * squares[2][rows],
+    density: LogDensity
+    energies: tuple[FloatArray, FloatArray]
+    linear: tuple[FloatArray, FloatArray]
+    squares: tuple[FloatArray, FloatArray, FloatArray]
+
+    @classmethod
+    def through(cls, density: LogDensity, points: FloatArray, directions: FloatArray) -> _Lines:
+        return cls(
+            density,
+            (points @ density.features.T, directions @ density.features.T),
+            (points @ density.total, directions @ density.total),
+            ((points**2).sum(axis=1), 2 * (points * directions).sum(axis=1), (directions**2).sum(axis=1)),
         )
 
-    everyone = np.ones(len(points), dtype=bool)
-    level = along(np.zeros(len(points)), everyone) - rng.exponential(size=len(points))
-    right = rng.random(len(points))
+    def at(self, t: FloatArray, rows: BoolArray) -> FloatArray:
+        s = t[rows]
+        constant, slope, curvature = self.squares
+        return self.density.at(
+            self.energies[0][rows] + s[:, None] * self.energies[1][rows],
+            self.linear[0][rows] + s * self.linear[1][rows],
+            constant[rows] + s * slope[rows] + s**2 * curvature[rows],
+        )
+
+
+def _moved(density: LogDensity, points: FloatArray, others: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """One slice move of every point, along differences of the others."""
+    count = len(points)
+    first = rng.integers(len(others), size=count)
+    second = (first + rng.integers(1, len(others), size=count)) % len(others)
+    directions = 1.5 * (others[first] - others[second])
+    lines = _Lines.through(density, points, directions)
+    level = lines.at(np.zeros(count), np.ones(count, dtype=bool)) - rng.exponential(size=count)
+    right = rng.random(count)
     left = right - 1.0
     for end in (left, right):
-        rows = everyone.copy()
+        rows = np.ones(count, dtype=bool)
         for _ in range(_FAR):
-            rows[rows] = along(end, rows) > level[rows]
+            rows[rows] = lines.at(end, rows) > level[rows]
             if not rows.any():
                 break
             end[rows] *= 2.0
-    return points + _within(along, left, right, level, rng)[:, None] * directions
+    steps = _within(lines, left, right, level, rng)
+    result: FloatArray = points + steps[:, None] * directions
+    return result
 
 
-def _within(along, left, right, level, rng):  # type: ignore[no-untyped-def]
+def _within(
+    lines: _Lines, left: FloatArray, right: FloatArray, level: FloatArray, rng: np.random.Generator
+) -> FloatArray:
     """Uniform on the slice, an interval about 0 within (left, right): draws outside shrink it."""
     t = np.zeros(len(level))
     rows = np.ones(len(level), dtype=bool)
     while rows.any():
         t[rows] = left[rows] + rng.random(int(rows.sum())) * (right - left)[rows]
         outside = np.zeros_like(rows)
-        outside[rows] = along(t, rows) <= level[rows]
+        outside[rows] = lines.at(t, rows) <= level[rows]
         left = np.where(outside & (t < 0), t, left)
         right = np.where(outside & (t >= 0), t, right)
         rows = outside & (right - left > 1e-14)

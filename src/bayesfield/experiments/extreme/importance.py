@@ -15,7 +15,7 @@ from scipy import special
 
 from bayesfield.experiments.extreme.cubature import Weighted
 from bayesfield.experiments.extreme.density import LogDensity
-from bayesfield.types import FloatArray
+from bayesfield.types import FloatArray, IntArray
 
 _COMPONENTS = 24
 _FREEDOM, _WIDE_FREEDOM = 12.0, 4.0  # degrees of freedom: of the fitted components, of the wide one
@@ -67,7 +67,7 @@ def sample(
     density: LogDensity, draws: FloatArray, centre: FloatArray, root: FloatArray, rng: np.random.Generator
 ) -> Weighted:
     """Weighted draws λ = centre + root z. draws: of a short run of chains, which the first mixture is fitted to."""
-    z = np.linalg.solve(root, (draws - centre).T).T
+    z: FloatArray = np.linalg.solve(root, (draws - centre).T).T.astype(np.float64)
     mixture = _fitted(_first(z, rng), z, np.ones(len(z)), 12)
     for count in _ADAPTING:
         z = mixture.draws(count, rng)
@@ -97,10 +97,11 @@ def _log_weights(
     density: LogDensity, mixture: Mixture, z: FloatArray, centre: FloatArray, root: FloatArray
 ) -> FloatArray:
     volume = np.linalg.slogdet(root)[1]
-    return density(centre + z @ root.T) + volume - mixture.log_density(z)
+    result: FloatArray = density(centre + z @ root.T) + volume - mixture.log_density(z)
+    return result
 
 
-def _distinct(z: FloatArray, use: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _distinct(z: FloatArray, use: IntArray) -> tuple[FloatArray, FloatArray]:
     """Resampled draws, each once, with how often it was taken."""
     taken, times = np.unique(use, return_counts=True)
     return z[taken], times.astype(np.float64)
@@ -130,8 +131,7 @@ def _fitted(mixture: Mixture, z: FloatArray, weights: FloatArray, steps: int) ->
             centred = z - means[k]
             scale = (centred.T * duties[:, k]) @ centred / shares[k]
             roots[k] = np.linalg.cholesky(scale + _LEAST * np.eye(size))
-        share = (1 - _WIDE_SHARE) * np.maximum(shares, 1e-4 * shares.sum())
-        mixture = Mixture(
-            np.append(share / (share.sum()) * (1 - _WIDE_SHARE), _WIDE_SHARE), means, roots, mixture.freedom
-        )
+        kept = np.maximum(shares, 1e-4 * shares.sum())
+        kept *= (1 - _WIDE_SHARE) / kept.sum()
+        mixture = Mixture(np.append(kept, _WIDE_SHARE), means, roots, mixture.freedom)
     return mixture

@@ -21,6 +21,10 @@ from bayesfield.types import BayesfieldError, BoolArray
 MEAN, SD, P_POSITIVE = 0.1, 0.1, 0.01  # sd; share; probability: what is close enough
 INTERVAL = (0.93, 0.97)  # that the 95 % intervals may hold
 ERRORS = 3.0  # reported errors that the evidence may be off by
+_MEASURED = (  # of a fit; those of one that failed are no numbers, and reach nothing
+    *("mean_error", "sd_error", "held_least", "held_most", "p_error"),
+    *("moments_within", "held_within", "p_within", "evidence_errors"),
+)
 _COMPILED = 1.0  # seconds: a fit that took longer is timed again, since the first of its kind compiles
 
 
@@ -51,7 +55,7 @@ def judged(model: ExtremeModel, references: Path | None = None) -> dict[str, Any
         **_reference_errors(truth),
     }
     if isinstance(posterior, str):
-        return row
+        return row | dict.fromkeys(_MEASURED, np.nan)
     return row | _errors(posterior, truth) | _evidence(posterior, truth)
 
 
@@ -134,7 +138,7 @@ class Criterion(NamedTuple):
     needed: float
     passes: Callable[[pd.DataFrame], pd.Series]
     parameters: str
-    far: Callable[[pd.DataFrame], pd.Series]
+    far: Callable[[pd.DataFrame], Any]
 
 
 def _moments(table: pd.DataFrame) -> pd.Series:
@@ -185,7 +189,7 @@ def failing(table: pd.DataFrame, criterion: Criterion) -> pd.DataFrame:
     """The rows that miss it, the farthest first."""
     misses: BoolArray = ~criterion.passes(table).to_numpy(dtype=bool)
     own = table[misses]
-    return own.loc[criterion.far(own).fillna(np.inf).sort_values(ascending=False).index]
+    return own.loc[pd.Series(criterion.far(own), index=own.index).fillna(np.inf).sort_values(ascending=False).index]
 
 
 def verdicts(table: pd.DataFrame) -> pd.DataFrame:
@@ -246,7 +250,7 @@ def _reference_rows(table: pd.DataFrame) -> list[dict[str, str]]:
             "of models": f"{table[column].max():.1g}",
             "of parameters": "–",
             "reached": "yes" if table[column].max() <= most else "no",
-            "worst seeds": str(table.loc[table[column].idxmax(), "seed"]),
+            "worst seeds": str(table["seed"].to_numpy()[table[column].argmax()]),
         }
         for column, most, what in REFERENCE
     ]
