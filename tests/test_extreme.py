@@ -15,7 +15,7 @@ from bayesfield.cli.app import app
 from bayesfield.experiments import figures
 from bayesfield.experiments.extreme import judge
 from bayesfield.experiments.extreme.density import LogDensity, ensemble, mode
-from bayesfield.experiments.extreme.judge import CRITERIA, failing, judged, markdown, verdicts
+from bayesfield.experiments.extreme.judge import CRITERIA, failing, judged, markdown, missed, verdicts
 from bayesfield.experiments.extreme.models import CODINGS, DATA, STRUCTURES, extreme_model
 from bayesfield.experiments.extreme.reference import _computed, _pieces, integrated, marginals, reference
 from bayesfield.types import InvalidInput
@@ -234,9 +234,9 @@ def test_verdicts():
     assert (shown.loc["… or warned", "reached"], shown.loc["… or warned", "worst seeds"]) == ("no", "7")
     assert shown.loc["seconds of a fit, median", "reached"] == "no"
     assert list(failing(table, CRITERIA[-1])["seed"]) == [9]
-    text = markdown(table)
-    assert "200 models, seeds 0 to 199." in text
-    assert "the farthest first: 7, 5." in text
+    assert "200 models, seeds 0 to 199." in markdown(table)
+    assert missed(table).splitlines()[0].endswith(": 7, 5")
+    assert missed(rows()).count(": none\n") == len(CRITERIA)
 
 
 def test_a_fit_that_fails_reaches_nothing(monkeypatch, tmp_path):
@@ -259,6 +259,7 @@ def test_command_goes_on(tmp_path):
     table = pd.read_csv(tmp_path / "out" / "extreme.csv")
     assert list(table["seed"]) == list(range(40, 51))
     assert "11 models, seeds 40 to 50." in (tmp_path / "out" / "extreme.md").read_text()
+    assert len((tmp_path / "out" / "missed.txt").read_text().splitlines()) == len(CRITERIA)
     assert (tmp_path / "out" / "extreme.png").stat().st_size > 1000
     assert len(list((tmp_path / "kept").glob("*.npz"))) == 11
     next((tmp_path / "out" / "cells").glob("*-00010-*")).unlink()

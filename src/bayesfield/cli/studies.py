@@ -114,7 +114,7 @@ def _calibrate_extreme(
 
         table = figures.calibrate_extreme(out, models, jobs, seed, references, watch=tell, client=scheduler)
     show(verdicts(table), text_table(verdicts(table), index=False), as_json)
-    note(f"wrote extreme.md, .csv, .png, .svg and manifest.json to {out}")
+    note(f"wrote extreme.md, .csv, .png, .svg, missed.txt and manifest.json to {out}")
     _tell_makers(table.attrs["made_by"], out)
 
 
