@@ -9,6 +9,7 @@ from bayesfield import parallel
 from bayesfield.cli.app import Json, app, note, show, text_table
 from bayesfield.cli.options import FigureName, ScaleName
 from bayesfield.cli.waiting import progress
+from bayesfield.types import InvalidInput
 
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; by default one for each core.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of data, chains and draws.")]
@@ -62,6 +63,15 @@ def calibrate(
         list[str] | None, typer.Option(help="Such as grid-kikuchi; may be repeated; by default all.")
     ] = None,
     simulations: Annotated[int, typer.Option(min=2, help="Of every problem.")] = 200,
+    extreme: Annotated[
+        bool,
+        typer.Option("--extreme", help="Tiny models, few cases and wide priors against exact integration instead."),
+    ] = False,
+    models: Annotated[int, typer.Option(min=1, help="With --extreme: how many, of the seeds from --seed on.")] = 1000,
+    references: Annotated[
+        Path | None,
+        typer.Option(help="With --extreme: folder of true posteriors, to share; by default OUT/references."),
+    ] = None,
     jobs: Jobs = None,
     seed: Seed = 0,
     scheduler: Scheduler = None,
@@ -73,9 +83,17 @@ def calibrate(
     networks and chain CRFs, by every engine. Writes rank histograms, a table with a row for each simulation, and a
     manifest; interrupted, the same command goes on.
 
+    With --extreme: means, widths, intervals, P(λ > 0) and evidence of default fits of random models of 1 to 4
+    variables with 1 to 1000 cases, against exact integration.
+
     Example: bayesfield calibrate --problem grid-kikuchi --simulations 50 --out calibration
     """
     workers = parallel.cores() if jobs is None else jobs
+    if extreme:
+        if problem:
+            raise InvalidInput("--extreme has its own models: leave out --problem")
+        _calibrate_extreme(out, models, workers, seed, references, scheduler, as_json)
+        return
     with progress("calibration", _kept(out)) as tell:
         from bayesfield.experiments import figures
         from bayesfield.experiments.calibration import Calibration
@@ -84,6 +102,19 @@ def calibrate(
     shown = Calibration().shown(table)
     show(shown.reset_index(names="problem"), text_table(shown), as_json)
     note(f"wrote calibration.png, .svg, .csv and manifest.json to {out}")
+    _tell_makers(table.attrs["made_by"], out)
+
+
+def _calibrate_extreme(
+    out: Path, models: int, jobs: int, seed: int, references: Path | None, scheduler: str | None, as_json: bool
+) -> None:
+    with progress("extreme models", _kept(out)) as tell:
+        from bayesfield.experiments import figures
+        from bayesfield.experiments.extreme.judge import verdicts
+
+        table = figures.calibrate_extreme(out, models, jobs, seed, references, watch=tell, client=scheduler)
+    show(verdicts(table), text_table(verdicts(table), index=False), as_json)
+    note(f"wrote extreme.md, .csv, .png, .svg, missed.txt and manifest.json to {out}")
     _tell_makers(table.attrs["made_by"], out)
 
 

@@ -10,6 +10,8 @@ import pandas as pd
 
 from bayesfield import plots
 from bayesfield.experiments.calibration import Calibration, Simulations
+from bayesfield.experiments.extreme.judge import markdown, missed
+from bayesfield.experiments.extreme.study import Extreme, Models
 from bayesfield.experiments.letters import LetterPrediction
 from bayesfield.experiments.paper.document_comparison import DocumentComparison
 from bayesfield.experiments.paper.document_prediction import DocumentPrediction
@@ -83,6 +85,28 @@ def calibrate(
     return _run_and_write(
         Calibration(), Simulations(simulations, tuple(problems)), Path(out), jobs, seed, watch, client
     )
+
+
+def calibrate_extreme(
+    out: str | Path,
+    models: int = 1000,
+    jobs: int = 1,
+    seed: int = 0,
+    references: str | Path | None = None,
+    watch: Watch | None = None,
+    client: Any = None,
+) -> pd.DataFrame:
+    """Default fits of tiny extreme models against exact integration (experiments.extreme): table, figure, manifest.
+
+    models: those of the seeds seed, seed + 1, …. references: the folder where the true posteriors are kept, which
+    several runs may share; by default ``out/references``. The rest as in ``reproduce``. Returns a row for each model;
+    extreme.md has the verdicts, missed.txt the seeds that miss something.
+    """
+    study = Extreme(None if references is None else Path(references))
+    table = _run_and_write(study, Models(models), Path(out), jobs, seed, watch, client)
+    write_text(Path(out) / "extreme.md", markdown(table))
+    write_text(Path(out) / "missed.txt", missed(table))
+    return table
 
 
 def _run_and_write(

@@ -5,6 +5,7 @@ from bayesfield.plots.fits import convergence, messages, predictive, reliability
 from bayesfield.plots.networks import centrality, edge_evidence, inclusion, network, structure_sizes
 from bayesfield.plots.parameters import forest, lattice, marginals
 from bayesfield.plots.studies import (
+    extreme_errors,
     marginal_histograms,
     predictor_curves,
     predictor_scores,
@@ -19,6 +20,7 @@ __all__ = [
     "close",
     "convergence",
     "edge_evidence",
+    "extreme_errors",
     "forest",
     "inclusion",
     "lattice",

@@ -130,3 +130,28 @@ def rank_histograms(table: pd.DataFrame, level: float) -> Figure:
         highest = max(highest, float(shares.mean(axis=0).max()), float((even + wide).max()))
     grid[0].set_ylim(0.0, 1.05 * highest)  # of all panels: they share it
     return figure
+
+
+def extreme_errors(table: pd.DataFrame) -> Figure:
+    """Errors of mean, sd, intervals and P(λ > 0) of every model against the prior variance; hollow: with a warning.
+
+    table: a row for each model, the largest errors over its parameters (experiments.extreme.judge).
+    """
+    figure, grid = panels(4, (3.4, 2.6), columns=2)
+    columns = {
+        "mean_error": "mean, off by (sd)",
+        "sd_error": "sd, off by (share)",
+        "held_least": "95 % interval holds, least",
+        "p_error": "P(λ > 0), off by",
+    }
+    for axes, (column, label) in zip(grid, columns.items(), strict=True):
+        colours = np.where(table["warned"], "none", POSITIVE)
+        heights = table[column] if column == "held_least" else np.maximum(table[column], 1e-4)
+        axes.scatter(table["variance"], heights, s=10, color=colours, edgecolor=POSITIVE, linewidth=0.7)
+        axes.set_xscale("log")
+        if column != "held_least":
+            axes.set_yscale("log")
+        axes.set_xlabel("prior variance", fontsize=8)
+        axes.set_ylabel(label, fontsize=8)
+        axes.tick_params(labelsize=7)
+    return figure

@@ -1,0 +1,1 @@
+"""Tiny extreme models against exact integration: ``bayesfield calibrate --extreme``."""
