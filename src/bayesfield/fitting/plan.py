@@ -389,12 +389,12 @@ def _judged(
     drawable = counts.has_log_z and counts.size <= MOST_DRAWN and starts == 1 and request.method != "ep"
     drawable = drawable and request.response is None and (learner is None or learner.at_mode)
     if request.correction == "draws":
-        return 0, max(int(request.budget / max(counts.price.inference, 1e-9)), 2 * CHAINED) if drawable else 0
+        return 0, max(int(request.budget / counts.price.each), 2 * CHAINED) if drawable else 0
     asked = request.correction in ("none", "profile") or request.response is not None
     if asked or (explicit and counts.as_published) or not counts.weight or request.method == "ep" or not counts.size:
         return 0, 0
-    certificate = affordable_draws(counts.size, counts.price.inference, total) if counts.has_log_z else 0
-    draws = int(min(request.budget / max(counts.price.inference, 1e-9), 4 * CHAINED))
+    certificate = affordable_draws(counts.size, counts.price.each, total) if counts.has_log_z else 0
+    draws = int(min(request.budget / counts.price.each, 4 * CHAINED))
     return certificate, draws if drawable and request.correction == "auto" and certificate else 0
 
 

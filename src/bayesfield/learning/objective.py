@@ -227,21 +227,18 @@ class Objective:
 
     def counts(self) -> Counts:
         """All that a plan is made from."""
-        inference = covariance = held = 0.0
+        inference = covariance = each = held = 0.0
         for phase in self.phases:
             price = phase.price(self.prior.size)
-            inference, covariance, held = (
-                inference + price.inference,
-                covariance + price.covariance,
-                held + phase.bytes(),
-            )
+            inference, covariance = inference + price.inference, covariance + price.covariance
+            each, held = each + price.each, held + phase.bytes()
         first, traits = self.phases[0], [phase.traits for phase in self.phases]
         contrasts = [phase.contrasts for phase in self.phases]
         return Counts(
             size=self.prior.size,
             n_cases=self.data.n_cases,
             weight=first.cases,
-            price=Price(inference, covariance),
+            price=Price(inference, covariance, each),
             bytes=held,
             exact=all(t.exact for t in traits),
             has_log_z=all(t.has_log_z for t in traits),

@@ -42,7 +42,8 @@ class Exact(Options):
 
     def price(self, graph: Graph, size: int) -> Price:
         entries = float(self.preview(graph).entries)
-        return Price(5e-5 + 5e-8 * entries, 3e-4 + 2e-8 * entries * size)
+        each = 1e-6 + 4.5e-8 * graph.n_entries + 6e-9 * entries
+        return Price(5e-5 + 5e-8 * entries, 3e-4 + 2e-8 * entries * size, each)
 
     def preview(self, graph: Graph) -> Cost:
         """Size of the junction tree; found without building it."""

@@ -83,7 +83,7 @@ class ChainPhase:
         if worth_it(self.crf, self.data):
             lengths = np.diff(self.data.ptr).astype(np.float64)
             covariance = min(covariance, 2e-10 * float(P) * (size + float(lengths.max(initial=1.0)) * K * K) * size)
-        return Price(5e-5 + 4e-9 * work, 3e-4 + covariance)
+        return Price(5e-5 + 4e-9 * work, 3e-4 + covariance, 1e-6 + 4.5e-9 * work)
 
     def prepare(self) -> None:
         pass
