@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy
 
 from bayesfield.learning.precision.at import by_products, precision_at
 from bayesfield.learning.precision.dense import DensePrecision
@@ -197,7 +197,9 @@ def lbfgs(
     if len(start):
         options = {"maxiter": max_iterations, "maxfun": 20 * max_iterations, "gtol": tolerance * scale, "maxcor": 20}
         try:
-            minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options={**options, "ftol": 1e-15})
+            scipy.optimize.minimize(
+                value_and_gradient, start, jac=True, method="L-BFGS-B", options={**options, "ftol": 1e-15}
+            )
         except _TimeUp:
             return _ended(Outcome.TIME_UP, best, log)
         if np.isfinite(best.value) and np.abs(best.gradient).max() > tolerance * scale:
