@@ -110,7 +110,9 @@ def _beginnings(watch: Watch) -> Report:
         with tempfile.TemporaryDirectory() as cache:
             script = FIRST.format(call=call)
             cold = _in_new_process(script, cache)
-            rows.append((f"import, grid and first call of {name}", cold, min(_in_new_process(script, cache) for _ in range(3))))
+            rows.append(
+                (f"import, grid and first call of {name}", cold, min(_in_new_process(script, cache) for _ in range(3)))
+            )
     return Report("Beginnings, seconds in a new process", ("what", "nothing compiled", "compiled before"), rows)
 
 

@@ -37,7 +37,8 @@ class Cases:
 
     codes: (N, n), −1 in the holes; some of the cases only where others keep them (``here`` False). counts: (T,) how
     often tables that are observed whole take each entry. weight: N, the sum of the weights (N,), which are None where
-    each case counts once. clamped: the cases with holes, None where there are none.
+    each case counts once. clamped: the cases with holes, None where there are none. matches_moments: whether a search
+    may begin at pseudo-moments: where tables stand for many cases.
     """
 
     field: CompiledField
@@ -47,16 +48,12 @@ class Cases:
     weights: FloatArray | None = None
     clamped: Clamped | None = None
     here: bool = True
+    matches_moments = True
 
     @property
     def cases(self) -> Cases:
         """As cases of a field, for learners: itself."""
         return self
-
-    @property
-    def matches_moments(self) -> bool:
-        """Whether a search may begin at pseudo-moments: where tables stand for many cases."""
-        return True
 
     @property
     def n_cases(self) -> int:
@@ -109,7 +106,7 @@ class Cases:
     def _holes_log_z(self, codes: IntArray, points: FloatArray, engine: Engine) -> FloatArray:
         """(S, N): by one union of all cases where inference in it is exact, else case by case."""
         (union,) = clamp(self.field, codes).phases  # the cases are distinct
-        phase = GraphPhase(union.graph, union.design, engine, -1.0, clamped=True).with_engine(engine)
+        phase = GraphPhase(union.graph, union.design, engine, -1.0, contrasts=True).with_engine(engine)
         if phase.engine.traits.batched:
             thetas = union.design.potentials_many(points)
             owner = union.cells[:, 0]
@@ -179,7 +176,7 @@ def read_cases(field: CompiledField, codes: IntArray, weights: FloatArray | None
 def clamped_phases(cases: Cases, engine: Engine) -> tuple[Phase, ...]:
     """A phase for every weight that cases with holes count for."""
     parts = () if cases.clamped is None else cases.clamped.phases
-    return tuple(GraphPhase(p.graph, p.design, engine, -p.weight, clamped=True).with_engine(engine) for p in parts)
+    return tuple(GraphPhase(p.graph, p.design, engine, -p.weight, contrasts=True).with_engine(engine) for p in parts)
 
 
 def fixed_energy(field: CompiledField, taken: FloatArray) -> float:

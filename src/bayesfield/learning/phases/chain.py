@@ -19,7 +19,7 @@ from bayesfield.inference.trees.chain import ChainMarginals, chain_marginals, ch
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.kernels.chains import inputs as kernel
 from bayesfield.kernels.chains.passes import ChainArrays
-from bayesfield.learning.phases.base import Answer, Answers, one_by_one, summed_covariances
+from bayesfield.learning.phases.base import Answer, Answers, Phase
 from bayesfield.learning.phases.chain_covariance import covariance_by_sequence
 from bayesfield.learning.phases.crf_design import as_union, compiled_graphs, restricted
 from bayesfield.learning.phases.graph import GraphPhase
@@ -39,17 +39,13 @@ _EXACT = Status(Outcome.EXACT)
 
 
 @dataclass(frozen=True, eq=False)
-class ChainPhase:
+class ChainPhase(Phase):
     """w Σ_n log Z_n(λ) of sequences. allowed: (P, K) the states that are summed over; None for all."""
 
     crf: CRF
     data: Sequences
     weight: float = 1.0
     allowed: BoolArray | None = None
-
-    @property
-    def cases(self) -> float:
-        return 1.0
 
     @property
     def engine(self) -> Engine:
@@ -64,13 +60,6 @@ class ChainPhase:
     def contrasts(self) -> bool:
         return self.allowed is not None
 
-    @property
-    def samples(self) -> bool:
-        return False
-
-    def with_engine(self, engine: Engine) -> ChainPhase:
-        return self
-
     def choose(self, engine: Any) -> tuple[Engine, str]:
         return self.engine, f"exact inference was chosen: {len(self.data.ptr) - 1:,} chains of labels"
 
@@ -84,9 +73,6 @@ class ChainPhase:
             lengths = np.diff(self.data.ptr).astype(np.float64)
             covariance = min(covariance, 2e-10 * float(P) * (size + float(lengths.max(initial=1.0)) * K * K) * size)
         return Price(5e-5 + 4e-9 * work, 3e-4 + covariance)
-
-    def prepare(self) -> None:
-        pass
 
     def bytes(self) -> float:
         """Messages and marginals of all positions, and the inputs."""
@@ -124,7 +110,7 @@ class ChainPhase:
         K, P, Q = len(self.crf.labels), int(self.data.ptr[-1]), len(self.data.edge_rows)
         step = _TOGETHER // max(P * K + Q * K * K, 1)
         if step < 2:
-            return one_by_one(self, points, starts)
+            return super().at_many(points, starts)
         log_z, means = np.empty(len(points)), np.empty(points.shape)
         for k in range(0, len(points), step):
             log_z[k : k + step], means[k : k + step] = self._together(points[k : k + step])
@@ -179,7 +165,7 @@ class ChainPhase:
         K, P, Q = len(crf.labels), int(data.ptr[-1]), len(data.edge_rows)
         step = _TOGETHER // max((P * K + Q * K * K) * size, 1)
         if step < 2 or worth_it(crf, data):
-            return summed_covariances(self, points)
+            return super().covariances(points)
         total = np.zeros((size, size))
         for k in range(0, len(points), step):
             some = points[k : k + step]
@@ -188,7 +174,7 @@ class ChainPhase:
             if found.finite:
                 total += ChainResponse(crf, data, found, chains).covariance()
             else:
-                total += summed_covariances(self, some)
+                total += super().covariances(some)
         return total
 
     def variances(self, answer: Answer) -> FloatArray:

@@ -27,14 +27,8 @@ class LabelledGraphs:
     graphs: Graphs
     union: Cases
     weights: FloatArray | None = None
-
-    @property
-    def here(self) -> bool:
-        return True
-
-    @property
-    def matches_moments(self) -> bool:
-        return False
+    here = True
+    matches_moments = False
 
     @property
     def n_cases(self) -> int:

@@ -19,7 +19,7 @@ from bayesfield.graph.compiled import compiled
 from bayesfield.inference.contract import Engine, Price, Traits
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.learning.objective import GaussianPrior, Objective, Pointwise, flat
-from bayesfield.learning.phases.base import Answer, Answers, summed_covariances
+from bayesfield.learning.phases.base import Answer, Answers, Phase
 from bayesfield.learning.phases.cases import Cases, clamped_phases, fixed_energy, free_log_z, read_cases, require_seen
 from bayesfield.learning.phases.graph import GraphPhase
 from bayesfield.learning.phases.graphs import graph_objective
@@ -61,7 +61,7 @@ class Summary(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class RemotePhase:
+class RemotePhase(Phase):
     """Σ_s L_s(λ): what the workers' cases add to the objective.
 
     engine: of graphs; None for sequences, whose inference is exact. told: of every shard.
@@ -74,10 +74,6 @@ class RemotePhase:
     weight: float = 1.0
 
     @property
-    def cases(self) -> float:
-        return 1.0
-
-    @property
     def engine(self) -> Engine:
         return Exact() if self.engine_there is None else self.engine_there
 
@@ -88,10 +84,6 @@ class RemotePhase:
     @property
     def contrasts(self) -> bool:
         return any(one.contrasts for one in self.told)
-
-    @property
-    def samples(self) -> bool:
-        return False
 
     def with_engine(self, engine: Engine) -> RemotePhase:
         return self if self.engine_there is None else replace(self, engine_there=engine)
@@ -107,9 +99,6 @@ class RemotePhase:
         """Workers share the work."""
         total = [sum(p) for p in zip(*(one.price for one in self.told), strict=True)]
         return Price(*(t / self.cluster.threads for t in total))
-
-    def prepare(self) -> None:
-        pass
 
     def bytes(self) -> float:
         """Here, nearly nothing: the data are there."""
@@ -131,9 +120,6 @@ class RemotePhase:
 
     def response(self, answer: Answer) -> Response:
         return RemoteResponse(self, answer.found)
-
-    def covariances(self, points: FloatArray) -> FloatArray:
-        return summed_covariances(self, points)
 
     def variances(self, answer: Answer) -> FloatArray:
         return self.total(_variances, answer.found)
@@ -181,20 +167,14 @@ class RemoteData:
     n_cases: int
     some: Cases | None
     unseen_parameters: IntArray
+    here = False
+    weights = None
 
     @property
     def cases(self) -> Cases:
         if self.some is None:
             raise InvalidInput('this learner needs the data here; with client= take method="newton" or "lbfgs"')
         return self.some
-
-    @property
-    def here(self) -> bool:
-        return False
-
-    @property
-    def weights(self) -> None:
-        return None
 
     @property
     def matches_moments(self) -> bool:

@@ -34,14 +34,8 @@ class LabelledSequences:
     crf: CRF
     sequences: Sequences
     weights: FloatArray | None = None
-
-    @property
-    def here(self) -> bool:
-        return True
-
-    @property
-    def matches_moments(self) -> bool:
-        return False
+    here = True
+    matches_moments = False
 
     @property
     def n_cases(self) -> int:
