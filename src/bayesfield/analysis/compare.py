@@ -193,10 +193,8 @@ def _data_key(posterior: Posterior) -> str:
     weights = [] if data.weights is None else [np.sort(data.weights)]
     if isinstance(field, RandomField):
         return _digest([*_cells(field, data.cases.codes), *weights])
-    labelled = data.sequences if hasattr(data, "sequences") else data.graphs
-    visible: Any = field
-    names = np.array([str(label) for label in visible.visible] + ["?"])
-    return _digest([labelled.ptr, names[labelled.labels], *weights])
+    names = np.array([str(label) for label in data.crf.visible] + ["?"])
+    return _digest([data.items.ptr, names[data.items.labels], *weights])
 
 
 def _cells(field: RandomField, codes: IntArray) -> list[Any]:

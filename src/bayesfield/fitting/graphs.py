@@ -10,9 +10,9 @@ import numpy as np
 from bayesfield.fitting.pipeline import fit_objective
 from bayesfield.fitting.plan import BUDGET, Correction, Form, Request, request
 from bayesfield.learning.objective import Objective, gaussian
+from bayesfield.learning.phases.cases import checked_weights
 from bayesfield.learning.phases.graphs import graph_objective
 from bayesfield.learning.phases.remote import remote_graphs
-from bayesfield.learning.phases.sequences import checked_weights
 from bayesfield.model.graphs import Graphs, as_graphs
 
 if TYPE_CHECKING:

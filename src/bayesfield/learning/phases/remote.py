@@ -20,10 +20,18 @@ from bayesfield.inference.contract import Engine, Price, Traits
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.learning.objective import GaussianPrior, Objective, Pointwise, flat
 from bayesfield.learning.phases.base import Answer, Answers, Phase
-from bayesfield.learning.phases.cases import Cases, clamped_phases, fixed_energy, free_log_z, read_cases, require_seen
+from bayesfield.learning.phases.cases import (
+    Cases,
+    checked_weights,
+    clamped_phases,
+    fixed_energy,
+    free_log_z,
+    read_cases,
+    require_seen,
+)
 from bayesfield.learning.phases.graph import GraphPhase
 from bayesfield.learning.phases.graphs import graph_objective
-from bayesfield.learning.phases.sequences import checked_weights, sequence_objective
+from bayesfield.learning.phases.sequences import sequence_objective
 from bayesfield.model.partitions import CaseFiles, SequenceFiles
 from bayesfield.parallel import Cluster, spans
 from bayesfield.response.base import Response
