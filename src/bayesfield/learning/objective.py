@@ -14,18 +14,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
 
 from bayesfield.inference.contract import Engine, Price
+from bayesfield.learning.phases.base import Answer, Phase
 from bayesfield.model.prior import Normal, Parametrised, Prior, Shared
 from bayesfield.response.base import Response, WeightedResponse
 from bayesfield.types import BoolArray, FloatArray, IndefiniteCurvature, IntArray, Outcome, Status
-
-if TYPE_CHECKING:
-    from bayesfield.learning.phases.base import Answer, Phase
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,6 +332,20 @@ class Objective:
         for phase, answer in [(p, a) for p, a in every if not p.contrasts] or every:
             total += abs(phase.weight) * phase.variances(answer)
         return total
+
+    def blocks(self, point: Point) -> tuple[FloatArray, FloatArray] | None:
+        """Σ_k w_k C_k without what ties different inputs to one another, as ``Phase.blocks``; None where one has none.
+
+        Clamped phases, which take something off, are left out: it is then larger than P's own blocks.
+        """
+        parts = []
+        for phase, answer in zip(self.phases, point.answers, strict=True):
+            blocks = phase.blocks(answer) if phase.weight > 0 else ()
+            if blocks is None:
+                return None
+            if blocks:
+                parts.append((phase.weight * blocks[0], phase.weight * blocks[1]))
+        return (np.sum([b for b, _ in parts], axis=0), np.sum([rest for _, rest in parts], axis=0)) if parts else None
 
     def slopes(self, points: FloatArray) -> tuple[FloatArray, BoolArray]:
         """∇L at each of the parameters (S, F), and at which of them inference converged, (S,)."""

@@ -7,7 +7,7 @@ its λ_s first, and then all holes of a case together.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,11 +15,9 @@ import pandas as pd
 from bayesfield.graph.clamp import Clamped, Phase, clamp
 from bayesfield.graph.compiled import compiled
 from bayesfield.inference.completion import completed
+from bayesfield.inference.contract import Engine
+from bayesfield.model.field import RandomField
 from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput, Outcome, Status
-
-if TYPE_CHECKING:
-    from bayesfield.inference.contract import Engine
-    from bayesfield.model.field import RandomField
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,15 +8,13 @@ Measured on leave-one-out with 5 parameters and 1,000 draws: error of elpd 0.08,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from bayesfield.correction.skewness import from_skewed, to_skewed
+from bayesfield.posterior.posterior import Posterior
 from bayesfield.types import FloatArray
-
-if TYPE_CHECKING:
-    from bayesfield.posterior.posterior import Posterior
 
 _FREEDOM = 8.0  # at least
 

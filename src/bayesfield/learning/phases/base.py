@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from bayesfield.inference.contract import Engine, Price, Traits
+from bayesfield.response.base import Response
 from bayesfield.types import BoolArray, FloatArray, Status
-
-if TYPE_CHECKING:
-    from bayesfield.inference.contract import Engine, Price, Traits
-    from bayesfield.response.base import Response
 
 
 class Answer(NamedTuple):

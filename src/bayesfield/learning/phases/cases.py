@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,19 +18,17 @@ from bayesfield.graph.clamp import Clamped, clamp
 from bayesfield.graph.compiled import CompiledField, compiled
 from bayesfield.graph.structure import counts, weighted_counts
 from bayesfield.inference.auto import Auto
+from bayesfield.inference.contract import Engine
 from bayesfield.inference.trees.log_z_by_component import log_z_by_component
 from bayesfield.learning.objective import GaussianPrior, Objective, Pointwise, gaussian
+from bayesfield.learning.phases.base import Phase
 from bayesfield.learning.phases.crf_design import compiled_graphs, restricted
 from bayesfield.learning.phases.graph import GraphPhase
+from bayesfield.model.conditional import CRF
+from bayesfield.model.field import RandomField
+from bayesfield.model.graphs import Graphs
 from bayesfield.model.prior import Prior, as_numbers
 from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput, Outcome
-
-if TYPE_CHECKING:
-    from bayesfield.inference.contract import Engine
-    from bayesfield.learning.phases.base import Phase
-    from bayesfield.model.conditional import CRF
-    from bayesfield.model.field import RandomField
-    from bayesfield.model.graphs import Graphs
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +236,7 @@ class Labelled:
 
     @property
     def n_cases(self) -> int:
-        return len(self.items)
+        return len(self.items.ptr) - 1
 
     @cached_property
     def union(self) -> Cases:
@@ -271,7 +269,7 @@ def labelled_objective(
         raise InvalidInput("there is nothing to learn from: no label is known")
     free: list[Phase] = []
     clamped: list[Phase] = []
-    statistic = np.zeros(prior.size)
+    statistic = np.zeros(data.crf.n_parameters)
     for weight, some in _weight_groups(data.weights, data.n_cases):
         phase, features, holes = terms(items if some is None else items.chosen(some), weight)
         free.append(phase)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,11 +23,9 @@ from bayesfield.learning.phases.base import Answer, Answers, Phase
 from bayesfield.learning.phases.chain_covariance import covariance_by_sequence
 from bayesfield.learning.phases.crf_design import as_union, compiled_graphs, restricted
 from bayesfield.learning.phases.graph import GraphPhase
+from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.response.base import Response, require_dense
 from bayesfield.types import BoolArray, FloatArray, Outcome, Status
-
-if TYPE_CHECKING:
-    from bayesfield.model.conditional import CRF, Sequences
 
 _SMALL = 100_000  # inputs up to which one thread has them all
 _PARTS = 8  # of the positions: fixed, so that sums come out the same on any number of cores

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayesfield.graph.compiled import Design, local_variances
+from bayesfield.graph.structure import Graph
 from bayesfield.inference.auto import Auto
+from bayesfield.inference.contract import Engine, Price, Traits
 from bayesfield.learning.phases.base import Answer, Answers, Phase
+from bayesfield.response.base import Response
 from bayesfield.types import FloatArray
-
-if TYPE_CHECKING:
-    from bayesfield.graph.structure import Graph
-    from bayesfield.inference.contract import Engine, Price, Traits
-    from bayesfield.response.base import Response
 
 _PER_ENTRY = 260  # bytes: graph, design, potentials, beliefs, and linear response's own tables
 _ENTRIES = 4_000_000  # of tables, at all points that are evaluated together

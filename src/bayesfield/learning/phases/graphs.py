@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayesfield.inference.contract import Engine
 from bayesfield.learning.objective import GaussianPrior, Objective, Pointwise
 from bayesfield.learning.phases.cases import Labelled, Terms, clamped_phases, graph_cases, labelled_objective
 from bayesfield.learning.phases.graph import GraphPhase
+from bayesfield.model.conditional import CRF
+from bayesfield.model.graphs import Graphs
 from bayesfield.types import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from bayesfield.inference.contract import Engine
-    from bayesfield.model.conditional import CRF
-    from bayesfield.model.graphs import Graphs
 
 
 class LabelledGraphs(Labelled):

@@ -8,7 +8,7 @@ of the label that is given. Sequences with nothing open are one labelling: their
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +16,8 @@ from bayesfield.learning.objective import GaussianPrior, Objective, Pointwise
 from bayesfield.learning.phases.cases import Cases, Labelled, Terms, checked_weights, graph_cases, labelled_objective
 from bayesfield.learning.phases.chain import ChainPhase, expectations, labels_energy, potentials
 from bayesfield.learning.phases.crf_design import as_union
+from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.types import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from bayesfield.model.conditional import CRF, Sequences
 
 
 class LabelledSequences(Labelled):
@@ -73,7 +71,7 @@ def sequence_objective(
 ) -> Objective:
     """The objective of sequences whose labels are known, or partly known. weights: what each sequence counts for.
     learned: as in ``labelled_objective``."""
-    labelled = LabelledSequences(crf, data, checked_weights(weights, len(data)))
+    labelled = LabelledSequences(crf, data, checked_weights(weights, len(data.ptr) - 1))
 
     def terms(some: Sequences, weight: float) -> Terms:
         whole, partly = _split(some)

@@ -19,19 +19,17 @@ Measured on a 4×4 grid: 91 rounds in place of 10,194 to the same nine digits.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from bayesfield.learning.search.learner import Learned, Request
+from bayesfield.graph.compiled import CompiledField
+from bayesfield.learning.objective import Objective, Point
+from bayesfield.learning.search.learner import Learned, Learner, Request
 from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress
 from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput, Options, Outcome, Status
-
-if TYPE_CHECKING:
-    from bayesfield.graph.compiled import CompiledField
-    from bayesfield.learning.objective import Objective, Point
 
 _ROOT = 60  # Newton steps of a one-dimensional solve, at most: it has some ten
 _LEAST = 1e-100  # of C, where no feature varies
@@ -40,7 +38,7 @@ _STRETCH = 4.0  # by how much the longest extrapolation grows when it is reached
 
 
 @dataclass(frozen=True, repr=False)
-class IterativeScaling(Options):
+class IterativeScaling(Options, Learner):
     """Fit by iterative scaling: ``bf.fit(..., method=bf.IterativeScaling(by="factor"))``.
 
     by: "all" parameters in parallel (generalised iterative scaling), or one "factor" after the other (iterative
@@ -60,14 +58,6 @@ class IterativeScaling(Options):
     name = "iterative_scaling"
     at_mode = True
     needs_log_z = True
-    weighted = False
-    own_precision = False
-
-    def minimised(self, objective: Objective) -> Objective:
-        return objective
-
-    def for_evidence(self) -> IterativeScaling:
-        return self
 
     def learn(self, objective: Objective, request: Request) -> Learned:
         start = request.start if request.start is not None else objective.prior.location

@@ -13,19 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy
 
+from bayesfield.learning.objective import Objective, Point
 from bayesfield.learning.precision.at import by_products, precision_at
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.moment_matching import pseudo_moments
 from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress, Start, Starts
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Outcome, Status
-
-if TYPE_CHECKING:
-    from bayesfield.learning.objective import Objective, Point
 
 SEVERAL = 8  # starts, by default, where some parameters are never shown
 _CHEAP = 0.01  # seconds of counted work for a curvature
