@@ -78,10 +78,6 @@ class ChainPhase(Phase):
         held = data.inputs.data.nbytes + data.inputs.indices.nbytes + 8.0 * data.positions * (8 * labels + 4)
         return float(held + 8.0 * 6 * len(data.edge_rows) * labels**2)
 
-    @property
-    def chains(self) -> ChainArrays:
-        return ChainArrays(self.data.ptr, self.data.which)
-
     @cached_property
     def by_tree(self) -> GraphPhase:
         """The same by a junction tree."""
@@ -90,13 +86,14 @@ class ChainPhase(Phase):
         return GraphPhase(field.graph, design, Exact(), self.weight, self.contrasts)
 
     def marginals(self, parameters: FloatArray) -> ChainMarginals:
+        """By forward and backward passes; log Z_n is NaN where plain numbers underflow."""
         node, edge = potentials(self.crf, self.data, parameters)
-        return chain_marginals(self.chains, node if self.allowed is None else masked(node, self.allowed), edge)
+        if self.allowed is not None:
+            node = np.where(self.allowed, node, -np.inf)
+        return chain_marginals(ChainArrays(self.data.ptr, self.data.which), node, edge)
 
     def at(self, parameters: FloatArray, start: Any = None) -> Answer:
-        node, edge = potentials(self.crf, self.data, parameters)
-        node = node if self.allowed is None else masked(node, self.allowed)
-        found = chain_marginals(ChainArrays(self.data.ptr, self.data.which), node, edge)
+        found = self.marginals(parameters)
         if not found.finite:
             other = self.by_tree.at(parameters)
             return other._replace(state=None, found=other)
@@ -195,10 +192,6 @@ class ChainPhase(Phase):
         labels = label_covariances(self.crf, self.data, answer.found.marginal).reshape(-1, G, G)
         return labels, pair_covariance(self.crf, self.data, answer.found)
 
-    def log_z_each(self, parameters: FloatArray) -> FloatArray:
-        """log Z_n of every sequence, NaN where plain numbers underflow."""
-        return self.marginals(parameters).log_z
-
 
 class ChainResponse(Response):
     """Σ_n C_{x_n} by derivatives of the two passes, a few directions at a time. chains: of several copies of the data,
@@ -265,11 +258,6 @@ def worth_it(crf: CRF, data: Sequences) -> bool:
     K, longest = len(crf.labels), int((data.ptr[1:] - data.ptr[:-1]).max(initial=0))
     tables = min(len(data.edge_rows), max(longest - 1, 0))
     return 2 * (longest * K + tables * K * K) < crf.n_parameters
-
-
-def masked(node: FloatArray, allowed: BoolArray) -> FloatArray:
-    """Log-potentials that forbid what is not allowed."""
-    return np.where(allowed, node, -np.inf)
 
 
 def labels_energy(data: Sequences, labels: Any, node: FloatArray, edge: FloatArray) -> FloatArray:

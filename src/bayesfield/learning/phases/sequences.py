@@ -59,10 +59,10 @@ class LabelledSequences(Labelled):
         values = np.empty((len(points), len(data)))
         for s, here in enumerate(points):
             if data.allowed is None:
-                known = labels_energy(data, data.labels, *self.potentials(here))
+                observed = labels_energy(data, data.labels, *self.potentials(here))
             else:
-                known = clamped.log_z_each(here)
-            values[s] = known - free.log_z_each(here)
+                observed = clamped.marginals(here).log_z
+            values[s] = observed - free.marginals(here).log_z
         return Pointwise(np.where(np.isfinite(values), values, np.nan), np.arange(len(data)))
 
 
