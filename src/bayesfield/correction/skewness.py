@@ -99,8 +99,7 @@ def _third(slopes: Slopes, mean: FloatArray, along: FloatArray) -> FloatArray:
     gradients, good = slopes(np.concatenate([mean[None], mean + steps, mean - steps]))
     second = gradients[1 : count + 1] - 2.0 * gradients[0] + gradients[count + 1 :]
     third = np.einsum("fd,df->d", along, second) / _STEP**2
-    result: FloatArray = np.where(good[0] & good[1 : count + 1] & good[count + 1 :], third, 0.0)
-    return result
+    return np.where(good[0] & good[1 : count + 1] & good[count + 1 :], third, 0.0)
 
 
 def to_skewed(z: FloatArray, skewness: FloatArray) -> FloatArray:
@@ -108,8 +107,7 @@ def to_skewed(z: FloatArray, skewness: FloatArray) -> FloatArray:
     sign, s, w = _shape(skewness)
     with np.errstate(over="ignore"):
         skewed = sign * (np.exp(sign * s * z) - np.sqrt(w)) / np.sqrt(w * np.maximum(w - 1.0, 1e-300))
-    result: FloatArray = np.where(s > 0.0, skewed, z)
-    return result
+    return np.where(s > 0.0, skewed, z)
 
 
 def probability_below(x: FloatArray, skewness: FloatArray) -> FloatArray:

@@ -160,8 +160,7 @@ def orthogonal_draws(size: int, count: int, frames: int, rng: np.random.Generato
     bases = [linalg.qr(rng.standard_normal((size, count)), mode="economic")[0].T for _ in range(frames)]
     lengths = np.sqrt(rng.chisquare(max(size, 1), frames * count))
     lengths *= np.sqrt(size / np.mean(lengths**2)) if size else 1.0
-    result: FloatArray = np.concatenate(bases) * lengths[:, None]
-    return result
+    return np.concatenate(bases) * lengths[:, None]
 
 
 def longest(step: FloatArray) -> float:

@@ -67,8 +67,7 @@ class GaussianPrior:
     def times(self, vectors: FloatArray) -> FloatArray:
         """Λ⁻¹ · vectors, for (F,) or (F, D)."""
         if self.precision.ndim == 2:
-            product: FloatArray = self.precision @ vectors
-            return product
+            return self.precision @ vectors
         return self.precision * vectors if vectors.ndim == 1 else self.precision[:, None] * vectors
 
     def plus(self, matrix: FloatArray) -> FloatArray:
@@ -228,11 +227,9 @@ class Objective:
         inference = covariance = held = 0.0
         for phase in self.phases:
             price = phase.price(self.prior.size)
-            inference, covariance, held = (
-                inference + price.inference,
-                covariance + price.covariance,
-                held + phase.bytes(),
-            )
+            inference += price.inference
+            covariance += price.covariance
+            held += phase.bytes()
         first, traits = self.phases[0], [phase.traits for phase in self.phases]
         contrasts = [phase.contrasts for phase in self.phases]
         return Counts(

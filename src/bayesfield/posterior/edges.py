@@ -71,8 +71,7 @@ def log_prior_at_zero(prior: GaussianPrior | None, edges: Sequence[Edge] = ()) -
     gaussian = 0.5 * (np.log(prior.precision / (2.0 * np.pi)) - prior.precision * prior.location**2)
     if prior.tails is None:
         return gaussian
-    result: FloatArray = np.where(np.isfinite(prior.tails), -np.log(np.pi * prior.tails), gaussian)
-    return result
+    return np.where(np.isfinite(prior.tails), -np.log(np.pi * prior.tails), gaussian)
 
 
 def warn_of_tails(record: Any, depth: int) -> None:

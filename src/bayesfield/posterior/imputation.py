@@ -113,5 +113,4 @@ def _places(clamped: Clamped, shape: tuple[int, ...], cells: IntArray) -> IntArr
     for phase in clamped.phases:
         number[phase.cells[:, 0], phase.cells[:, 1]] = first + np.arange(len(phase.cells))
         first += len(phase.cells)
-    result: IntArray = number[clamped.first[cells[:, 0]], cells[:, 1]]
-    return result
+    return number[clamped.first[cells[:, 0]], cells[:, 1]]

@@ -68,8 +68,7 @@ class Cases:
         """How often the data take each table entry, (T,), by the cases that observe its table whole, with one case's
         worth of the uniform distribution added."""
         seen, size = self._seen()
-        result: FloatArray = (self.counts + 1.0 / size) / (seen + 1.0)
-        return result
+        return (self.counts + 1.0 / size) / (seen + 1.0)
 
     def unseen(self) -> IntArray:
         """The parameters that no case shows without guessing: those of no table that some case observes whole."""
