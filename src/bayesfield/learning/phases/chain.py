@@ -78,6 +78,10 @@ class ChainPhase(Phase):
         held = data.inputs.data.nbytes + data.inputs.indices.nbytes + 8.0 * data.positions * (8 * labels + 4)
         return float(held + 8.0 * 6 * len(data.edge_rows) * labels**2)
 
+    @property
+    def chains(self) -> ChainArrays:
+        return ChainArrays(self.data.ptr, self.data.which)
+
     @cached_property
     def by_tree(self) -> GraphPhase:
         """The same by a junction tree."""
@@ -90,10 +94,13 @@ class ChainPhase(Phase):
         node, edge = potentials(self.crf, self.data, parameters)
         if self.allowed is not None:
             node = np.where(self.allowed, node, -np.inf)
-        return chain_marginals(ChainArrays(self.data.ptr, self.data.which), node, edge)
+        return chain_marginals(self.chains, node, edge)
 
     def at(self, parameters: FloatArray, start: Any = None) -> Answer:
-        found = self.marginals(parameters)
+        node, edge = potentials(self.crf, self.data, parameters)
+        if self.allowed is not None:
+            node = np.where(self.allowed, node, -np.inf)
+        found = chain_marginals(ChainArrays(self.data.ptr, self.data.which), node, edge)
         if not found.finite:
             other = self.by_tree.at(parameters)
             return other._replace(state=None, found=other)

@@ -28,7 +28,8 @@ from scipy.sparse.csgraph import connected_components
 from bayesfield.graph.compiled import CompiledField
 from bayesfield.learning.objective import Objective, Point
 from bayesfield.learning.search.learner import Learned, Learner, Request
-from bayesfield.learning.search.optimum import QUIET, Log, Optimum, Progress
+from bayesfield.learning.search.minimise import Log
+from bayesfield.learning.search.optimum import QUIET, Optimum, Progress
 from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput, Options, Outcome, Status
 
 _ROOT = 60  # Newton steps of a one-dimensional solve, at most: it has some ten

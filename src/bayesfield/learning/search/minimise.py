@@ -22,7 +22,7 @@ from bayesfield.learning.objective import Objective, Point
 from bayesfield.learning.precision.at import by_products, precision_at
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.moment_matching import pseudo_moments
-from bayesfield.learning.search.optimum import QUIET, Log, Optimum, Progress, Start, Starts
+from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress, Start, Starts
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Outcome, Status
 
 SEVERAL = 8  # starts, by default, where some parameters are never shown
@@ -244,3 +244,21 @@ def _ended(outcome: Outcome, point: Point, log: Log) -> Optimum:
     if not point.status.converged:
         outcome = Outcome.NO_OPTIMUM
     return Optimum(point, Status(outcome, len(log.items), gradient, history=log.gradients()), tuple(log.items))
+
+
+class Log:
+    """The steps of a search, each told to those that watch."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.items: list[Iteration] = []
+        self._progress = progress
+
+    def add(self, point: Point, distance: float, step: float) -> None:
+        gradient = float(np.abs(point.gradient).max(initial=0.0))
+        self.items.append(Iteration(len(self.items), point.value, gradient, distance, step))
+        if self._progress is not QUIET:
+            self._progress.tell(self.items[-1])
+
+    def gradients(self) -> FloatArray:
+        """The largest entry of each step's gradient."""
+        return np.array([i.gradient for i in self.items])

@@ -64,24 +64,6 @@ class _Quiet(Progress):
 QUIET = _Quiet()
 
 
-class Log:
-    """The steps of a search, each told to those that watch."""
-
-    def __init__(self, progress: Progress) -> None:
-        self.items: list[Iteration] = []
-        self._progress = progress
-
-    def add(self, point: Point, distance: float, step: float) -> None:
-        gradient = float(np.abs(point.gradient).max(initial=0.0))
-        self.items.append(Iteration(len(self.items), point.value, gradient, distance, step))
-        if self._progress is not QUIET:
-            self._progress.tell(self.items[-1])
-
-    def gradients(self) -> FloatArray:
-        """The largest entry of each step's gradient."""
-        return np.array([i.gradient for i in self.items])
-
-
 class Start(NamedTuple):
     """How one start ended. value: the negative log posterior there."""
 
