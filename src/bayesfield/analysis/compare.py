@@ -46,7 +46,7 @@ def compare(posteriors: Mapping[str, Posterior] | Sequence[Posterior], prior: Ar
             "log_bayes_factor": value - value.max(),
             "probability": special.softmax(weight),
             "method": [e.method for e in found],
-            "learned": [_learned(p) for p in named.values()],
+            "learned": [0 if p.record.prior is None else len(p.record.prior.table) for p in named.values()],
         },
         index=pd.Index(list(named), name="model"),
     )
@@ -105,7 +105,8 @@ def compare_groups(
         raise InvalidInput("groups are compared under a prior of independent parameters; this has a covariance")
     if prior.learned(field) or prior.tails(field) is not None:
         raise InvalidInput("groups are compared under one fixed prior: take bf.Normal with variances that are numbers")
-    posteriors = {name: fit(field, _rows(X, owner == name), prior, **options) for name in names}
+    cases = X if isinstance(X, pd.DataFrame) else np.asarray(X)
+    posteriors = {name: fit(field, cases[owner == name], prior, **options) for name in names}
     pooled = fit(field, X, prior, **options)
     found = [p.evidence() for p in posteriors.values()]
     whole = pooled.evidence()
@@ -156,16 +157,6 @@ def _parts(first: Any, second: Any, posteriors: Mapping[Any, Posterior]) -> pd.D
     return pd.DataFrame(rows, columns=["first", "second", "group", "parameters", "log_bayes_factor"])
 
 
-def _rows(X: Any, chosen: np.ndarray) -> Any:
-    return X[chosen] if isinstance(X, pd.DataFrame) else np.asarray(X)[chosen]
-
-
-def _learned(posterior: Posterior) -> int:
-    """Prior variances that the data chose."""
-    chosen = posterior.record.prior
-    return 0 if chosen is None else len(chosen.table)
-
-
 def _probabilities(prior: ArrayLike | None, count: int) -> FloatArray:
     given = np.full(count, 1.0 / count) if prior is None else as_numbers(prior, "prior probabilities")
     if given.shape != (count,) or not (given >= 0.0).all() or not np.isclose(given.sum(), 1.0):
@@ -193,10 +184,8 @@ def _data_key(posterior: Posterior) -> str:
     weights = [] if data.weights is None else [np.sort(data.weights)]
     if isinstance(field, RandomField):
         return _digest([*_cells(field, data.cases.codes), *weights])
-    labelled = data.sequences if hasattr(data, "sequences") else data.graphs
-    visible: Any = field
-    names = np.array([str(label) for label in visible.visible] + ["?"])
-    return _digest([labelled.ptr, names[labelled.labels], *weights])
+    names = np.array([str(label) for label in data.crf.visible] + ["?"])
+    return _digest([data.items.ptr, names[data.items.labels], *weights])
 
 
 def _cells(field: RandomField, codes: IntArray) -> list[Any]:

@@ -116,8 +116,7 @@ def _corrected(tables: _Tables, norms: FloatArray) -> FloatArray:
     total = np.bincount(i, norms, n) + np.bincount(j, norms, n)
     mean = total / np.maximum(np.bincount(i, minlength=n) + np.bincount(j, minlength=n), 1)
     overall = norms.mean()
-    result: FloatArray = norms - (mean[i] * mean[j] / overall if overall > 0.0 else 0.0)
-    return result
+    return norms - (mean[i] * mean[j] / overall if overall > 0.0 else 0.0)
 
 
 def _far(tables: _Tables, apart: int) -> BoolArray:

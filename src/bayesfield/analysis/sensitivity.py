@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,11 +13,9 @@ from bayesfield.fitting.plan import request
 from bayesfield.learning.objective import gaussian
 from bayesfield.learning.search.by_name import BIASED
 from bayesfield.model.adaptive_prior import Cauchy
+from bayesfield.model.prior import Prior
 from bayesfield.posterior.posterior import Posterior, require_posterior
 from bayesfield.types import InvalidInput
-
-if TYPE_CHECKING:
-    from bayesfield.model.prior import Prior
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 

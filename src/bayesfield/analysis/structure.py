@@ -64,8 +64,7 @@ class BetaBinomialEdges:
 
     def log_odds(self, edges: int) -> FloatArray:
         others = np.arange(max(edges, 1))
-        result: FloatArray = np.log((self.alpha + others) / (self.beta + edges - 1.0 - others))
-        return result
+        return np.log((self.alpha + others) / (self.beta + edges - 1.0 - others))
 
     def marginal(self) -> float:
         return self.alpha / (self.alpha + self.beta)

@@ -64,9 +64,7 @@ def drawn(
         return None
     first = propose(start.mean, start.precision, skewness, _CHAINS[amount], rng, heavy(size)).points
     covariance = start.precision.solve(np.eye(size))
-    run = run_chains(
-        objective, first, start.mean, covariance, _CHAIN_GOALS[amount], evaluations - count, rng, progress
-    )
+    run = run_chains(objective, first, start.mean, covariance, _CHAIN_GOALS[amount], evaluations - count, rng, progress)
     if run is None:
         return None
     rows = min(len(run.points), _ROWS, max(_KEPT // size, _LEAST))
@@ -89,7 +87,5 @@ def _made(
     precision = DensePrecision((inverse + inverse.T) / 2)
     made = corrected("draws", mode, laplace, marginals.mean, precision, 1, error, settled)
     skewness = marginals.skewness
-    record = replace(
-        made.record, reason=reason, effective=effective, skewness=float(np.abs(skewness).max(initial=0.0))
-    )
+    record = replace(made.record, reason=reason, effective=effective, skewness=float(np.abs(skewness).max(initial=0.0)))
     return made._replace(record=record, skewness=skewness, marginals=marginals)

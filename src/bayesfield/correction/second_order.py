@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bayesfield.learning.objective import Objective
+from bayesfield.learning.precision.base import Precision
 from bayesfield.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from bayesfield.correction.marginals import Marginals
-    from bayesfield.learning.objective import Objective
-    from bayesfield.learning.precision.base import Precision
 
 FAR = "far from a Gaussian"  # what a record's reason begins with where no correction is believed
 _STEP = 0.1  # of the second differences, in posterior standard deviations

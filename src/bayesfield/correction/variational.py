@@ -12,20 +12,18 @@ With a sampled free phase: correction.sampled. What skewness adds to the widths,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import linalg
 
 from bayesfield.correction.second_order import Corrected, corrected
+from bayesfield.learning.objective import Objective
 from bayesfield.learning.precision.at import Average
+from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.optimum import QUIET, Iteration, Progress
 from bayesfield.types import FloatArray
-
-if TYPE_CHECKING:
-    from bayesfield.learning.objective import Objective
-    from bayesfield.learning.precision.base import Precision
 
 MAX_STEPS = 40
 MAX_DIRECTIONS = 160  # orthogonal directions in a frame
@@ -162,8 +160,7 @@ def orthogonal_draws(size: int, count: int, frames: int, rng: np.random.Generato
     bases = [linalg.qr(rng.standard_normal((size, count)), mode="economic")[0].T for _ in range(frames)]
     lengths = np.sqrt(rng.chisquare(max(size, 1), frames * count))
     lengths *= np.sqrt(size / np.mean(lengths**2)) if size else 1.0
-    result: FloatArray = np.concatenate(bases) * lengths[:, None]
-    return result
+    return np.concatenate(bases) * lengths[:, None]
 
 
 def longest(step: FloatArray) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,18 +12,16 @@ from bayesfield.correction.second_order import CorrectionRecord
 from bayesfield.fitting.pipeline import with_precision
 from bayesfield.fitting.plan import Form, make_plan, request
 from bayesfield.graph.compiled import as_parameters, compiled
+from bayesfield.inference.contract import Engine
 from bayesfield.learning.objective import gaussian
 from bayesfield.learning.phases.cases import case_objective
 from bayesfield.learning.search.optimum import Optimum
+from bayesfield.model.field import RandomField
+from bayesfield.model.prior import Prior
 from bayesfield.posterior.posterior import Posterior
 from bayesfield.posterior.record import FitRecord
 from bayesfield.response.linear import NotSparse
 from bayesfield.types import InvalidInput, Outcome, Status
-
-if TYPE_CHECKING:
-    from bayesfield.inference.contract import Engine
-    from bayesfield.model.field import RandomField
-    from bayesfield.model.prior import Prior
 
 
 def laplace(

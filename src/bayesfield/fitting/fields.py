@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayesfield.fitting.pipeline import fit_objective
 from bayesfield.fitting.plan import BUDGET, Correction, Form, Request, request
+from bayesfield.inference.contract import Engine
 from bayesfield.learning.objective import Objective, gaussian
 from bayesfield.learning.phases.cases import field_objective
 from bayesfield.learning.phases.remote import remote_cases
+from bayesfield.learning.search.learner import Learner
+from bayesfield.learning.search.optimum import Watch
+from bayesfield.model.field import RandomField
 from bayesfield.model.partitions import CaseFiles
+from bayesfield.model.prior import Prior
+from bayesfield.posterior.posterior import Posterior
 from bayesfield.types import InvalidInput
-
-if TYPE_CHECKING:
-    from bayesfield.inference.contract import Engine
-    from bayesfield.learning.search.learner import Learner
-    from bayesfield.learning.search.optimum import Watch
-    from bayesfield.model.field import RandomField
-    from bayesfield.model.prior import Prior
-    from bayesfield.posterior.posterior import Posterior
 
 
 def fit(
@@ -76,8 +74,9 @@ def fit(
     notebook. watch: called with every Iteration of the search, and then of the correction.
     """
     asked = request(
-        prior, engine, response, method, correction, form, start, starts, tolerance, max_iterations, rng, budget,
-        time_limit, verbose, watch,
+        prior, engine, response, method, correction=correction, form=form, start=start, starts=starts,
+        tolerance=tolerance, max_iterations=max_iterations, rng=rng, budget=budget, time_limit=time_limit,
+        verbose=verbose, watch=watch,
     )  # fmt: skip
     return fit_objective(field, read_field(field, X, asked, client, weights), asked)
 

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayesfield.fitting.pipeline import fit_objective
 from bayesfield.fitting.plan import BUDGET, Correction, Form, Request, request
+from bayesfield.inference.contract import Engine
 from bayesfield.learning.objective import Objective, gaussian
+from bayesfield.learning.phases.cases import checked_weights
 from bayesfield.learning.phases.graphs import graph_objective
 from bayesfield.learning.phases.remote import remote_graphs
-from bayesfield.learning.phases.sequences import checked_weights
+from bayesfield.learning.search.learner import Learner
+from bayesfield.learning.search.optimum import Watch
+from bayesfield.model.conditional import CRF
 from bayesfield.model.graphs import Graphs, as_graphs
-
-if TYPE_CHECKING:
-    from bayesfield.inference.contract import Engine
-    from bayesfield.learning.search.learner import Learner
-    from bayesfield.learning.search.optimum import Watch
-    from bayesfield.model.conditional import CRF
-    from bayesfield.model.prior import Prior
-    from bayesfield.posterior.posterior import Posterior
+from bayesfield.model.prior import Prior
+from bayesfield.posterior.posterior import Posterior
 
 
 def fit_graphs(
@@ -55,8 +53,9 @@ def fit_graphs(
     fitted exactly.
     """
     asked = request(
-        prior, engine, response, method, correction, form, start, starts, tolerance, max_iterations, rng, budget,
-        time_limit, verbose, watch,
+        prior, engine, response, method, correction=correction, form=form, start=start, starts=starts,
+        tolerance=tolerance, max_iterations=max_iterations, rng=rng, budget=budget, time_limit=time_limit,
+        verbose=verbose, watch=watch,
     )  # fmt: skip
     return fit_objective(crf, read_graphs(crf, X, y, asked, client, weights), asked)
 

@@ -7,20 +7,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from bayesfield import parallel
 from bayesfield.fitting.fields import fit
+from bayesfield.inference.contract import Engine
+from bayesfield.model.field import RandomField
+from bayesfield.model.prior import Prior
+from bayesfield.posterior.posterior import Posterior
 from bayesfield.types import BayesfieldError, BoolArray, FitWarning, FloatArray, InvalidInput
-
-if TYPE_CHECKING:
-    from bayesfield.inference.contract import Engine
-    from bayesfield.model.field import RandomField
-    from bayesfield.model.prior import Prior
-    from bayesfield.posterior.posterior import Posterior
 
 _WORTH_PROCESSES = 8.0  # seconds of counted work: starting processes takes two or three
 _TURNS = 8  # pieces of work for each process, so that none waits long for another

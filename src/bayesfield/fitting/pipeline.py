@@ -409,7 +409,9 @@ def _warn(record: FitRecord, depth: int) -> None:
     elif record.correction.reason == TIME_UP:
         warnings.warn(f"the correction was {TIME_UP}; give it more. {record}", FitWarning, stacklevel=depth + 1)
     elif record.certificate is not None and record.certificate.verdict == POOR:
-        warnings.warn(f"this posterior is poor: {record.certificate.advice}. {record}", FitWarning, stacklevel=depth + 1)
+        warnings.warn(
+            f"this posterior is poor: {record.certificate.advice}. {record}", FitWarning, stacklevel=depth + 1
+        )
     elif record.certificate is None and (not record.correction.settled or record.correction.reason.startswith(FAR)):
         warnings.warn(
             f"the Gaussian does not fit this posterior: {record.correction}. Draws by bf.sample_posterior, or a "

@@ -67,17 +67,34 @@ class Request:
     engine: Engine
     response: Engine | None
     method: str | Learner
-    correction: str
-    form: str
-    start: Any
-    starts: int | None
-    tolerance: float
-    max_iterations: int
-    rng: np.random.Generator | int | None
-    budget: float
-    time_limit: float | None
-    verbose: bool | None
-    watch: Watch | None
+    correction: str = "auto"
+    form: str = "auto"
+    start: Any = None
+    starts: int | None = None
+    tolerance: float = 1e-6
+    max_iterations: int = 200
+    rng: np.random.Generator | int | None = 0
+    budget: float = BUDGET
+    time_limit: float | None = None
+    verbose: bool | None = None
+    watch: Watch | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses what makes no sense by itself; what does not go with the data is refused by ``make_plan``."""
+        if not self.tolerance > 0 or self.max_iterations < 1:
+            raise InvalidInput("tolerance and max_iterations must be above zero")
+        if self.correction not in KINDS:
+            raise InvalidInput(
+                f'correction is "auto", "none", "mean", "variational", "draws" or "profile"; got {self.correction!r}'
+            )
+        if self.form not in FORMS:
+            raise InvalidInput(f'form is "auto", "dense", "sparse", "matrix-free" or "block"; got {self.form!r}')
+        if self.starts is not None and (not isinstance(self.starts, int | np.integer) or self.starts < 1):
+            raise InvalidInput(f"starts is a whole number ≥ 1; got {self.starts!r}")
+        if not self.budget > 0:
+            raise InvalidInput(f"budget, in seconds of counted work, is above zero; got {self.budget!r}")
+        if self.time_limit is not None and not self.time_limit > 0:
+            raise InvalidInput(f"time_limit, in seconds, is above zero; got {self.time_limit!r}")
 
     @property
     def learner(self) -> Learner | None:
@@ -90,51 +107,15 @@ class Request:
 
 
 def request(
-    prior: Any = None,
-    engine: Any = "auto",
-    response: Any = None,
-    method: Any = "auto",
-    correction: str = "auto",
-    form: str = "auto",
-    start: Any = None,
-    starts: int | None = None,
-    tolerance: float = 1e-6,
-    max_iterations: int = 200,
-    rng: np.random.Generator | int | None = 0,
-    budget: float = BUDGET,
-    time_limit: float | None = None,
-    verbose: bool | None = None,
-    watch: Watch | None = None,
+    prior: Any = None, engine: Any = "auto", response: Any = None, method: Any = "auto", **options: Any
 ) -> Request:
-    """The request, if it makes sense by itself; what does not go with the data is refused by ``make_plan``."""
-    if not tolerance > 0 or max_iterations < 1:
-        raise InvalidInput("tolerance and max_iterations must be above zero")
-    if correction not in KINDS:
-        raise InvalidInput(f'correction is "auto", "none", "mean", "variational", "draws" or "profile"; got {correction!r}')
-    if form not in FORMS:
-        raise InvalidInput(f'form is "auto", "dense", "sparse", "matrix-free" or "block"; got {form!r}')
-    if starts is not None and (not isinstance(starts, int | np.integer) or starts < 1):
-        raise InvalidInput(f"starts is a whole number ≥ 1; got {starts!r}")
-    if not budget > 0:
-        raise InvalidInput(f"budget, in seconds of counted work, is above zero; got {budget!r}")
-    if time_limit is not None and not time_limit > 0:
-        raise InvalidInput(f"time_limit, in seconds, is above zero; got {time_limit!r}")
+    """The request, names turned into objects. options: the further fields of a Request."""
     return Request(
         _PRIOR if prior is None else prior if isinstance(prior, Prior) else as_prior(prior),
         _AUTO if engine == "auto" else as_engine(engine),
         None if response is None else as_engine(response),
         method if isinstance(method, str) and method in MINIMISERS else as_method(method),
-        correction,
-        form,
-        start,
-        starts,
-        tolerance,
-        max_iterations,
-        rng,
-        budget,
-        time_limit,
-        verbose,
-        watch,
+        **options,
     )
 
 

@@ -4,7 +4,7 @@ fits."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bayesfield import memory
 from bayesfield.fitting.fields import read_field
@@ -13,15 +13,13 @@ from bayesfield.fitting.plan import BUDGET, Correction, Form, Planned, Request, 
 from bayesfield.fitting.sequences import read_sequences
 from bayesfield.inference.contract import Engine
 from bayesfield.inference.queries import inference_cost
+from bayesfield.learning.objective import Objective
+from bayesfield.learning.search.learner import Learner
+from bayesfield.model.conditional import CRF
 from bayesfield.model.field import RandomField
 from bayesfield.model.graphs import Graphs
+from bayesfield.model.prior import Prior
 from bayesfield.types import Cost, InvalidInput
-
-if TYPE_CHECKING:
-    from bayesfield.learning.objective import Objective
-    from bayesfield.learning.search.learner import Learner
-    from bayesfield.model.conditional import CRF
-    from bayesfield.model.prior import Prior
 
 
 def preview(
@@ -48,7 +46,7 @@ def preview(
         if not isinstance(model, RandomField):
             raise InvalidInput("a conditional field has a cost with its data only: give X")
         return inference_cost(model, engine if X is None else X)
-    asked = request(prior, engine, response, method, correction, form, budget=budget)
+    asked = request(prior, engine, response, method, correction=correction, form=form, budget=budget)
     planned = make_plan(_read(model, X, y, asked), asked)
     plan = planned.plan
     if plan.bytes > memory.usable_bytes():

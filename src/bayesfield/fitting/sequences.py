@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayesfield.fitting.pipeline import fit_objective
 from bayesfield.fitting.plan import BUDGET, Correction, Form, Request, request
+from bayesfield.inference.contract import Engine
 from bayesfield.learning.objective import Objective, gaussian
 from bayesfield.learning.phases.remote import remote_sequences
 from bayesfield.learning.phases.sequences import sequence_objective
+from bayesfield.learning.search.learner import Learner
+from bayesfield.learning.search.optimum import Watch
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.model.partitions import SequenceFiles
+from bayesfield.model.prior import Prior
+from bayesfield.posterior.posterior import Posterior
 from bayesfield.types import InvalidInput
-
-if TYPE_CHECKING:
-    from bayesfield.inference.contract import Engine
-    from bayesfield.learning.search.learner import Learner
-    from bayesfield.learning.search.optimum import Watch
-    from bayesfield.model.prior import Prior
-    from bayesfield.posterior.posterior import Posterior
 
 
 def fit_sequences(
@@ -60,8 +58,9 @@ def fit_sequences(
     draw. The rest as in ``bf.fit``.
     """
     asked = request(
-        prior, engine, None, method, correction, form, start, starts, tolerance, max_iterations, rng, budget,
-        time_limit, verbose, watch,
+        prior, engine, None, method, correction=correction, form=form, start=start, starts=starts,
+        tolerance=tolerance, max_iterations=max_iterations, rng=rng, budget=budget, time_limit=time_limit,
+        verbose=verbose, watch=watch,
     )  # fmt: skip
     return fit_objective(crf, read_sequences(crf, X, y, Z, asked, client, weights), asked)
 

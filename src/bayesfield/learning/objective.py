@@ -14,18 +14,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
 
 from bayesfield.inference.contract import Engine, Price
+from bayesfield.learning.phases.base import Answer, Phase
 from bayesfield.model.prior import Normal, Parametrised, Prior, Shared
 from bayesfield.response.base import Response, WeightedResponse
 from bayesfield.types import BoolArray, FloatArray, IndefiniteCurvature, IntArray, Outcome, Status
-
-if TYPE_CHECKING:
-    from bayesfield.learning.phases.base import Answer, Phase
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +67,7 @@ class GaussianPrior:
     def times(self, vectors: FloatArray) -> FloatArray:
         """Λ⁻¹ · vectors, for (F,) or (F, D)."""
         if self.precision.ndim == 2:
-            product: FloatArray = self.precision @ vectors
-            return product
+            return self.precision @ vectors
         return self.precision * vectors if vectors.ndim == 1 else self.precision[:, None] * vectors
 
     def plus(self, matrix: FloatArray) -> FloatArray:
@@ -230,8 +227,10 @@ class Objective:
         inference = covariance = each = held = 0.0
         for phase in self.phases:
             price = phase.price(self.prior.size)
-            inference, covariance = inference + price.inference, covariance + price.covariance
-            each, held = each + price.each, held + phase.bytes()
+            inference += price.inference
+            covariance += price.covariance
+            each += price.each
+            held += phase.bytes()
         first, traits = self.phases[0], [phase.traits for phase in self.phases]
         contrasts = [phase.contrasts for phase in self.phases]
         return Counts(
@@ -331,6 +330,20 @@ class Objective:
         for phase, answer in [(p, a) for p, a in every if not p.contrasts] or every:
             total += abs(phase.weight) * phase.variances(answer)
         return total
+
+    def blocks(self, point: Point) -> tuple[FloatArray, FloatArray] | None:
+        """Σ_k w_k C_k without what ties different inputs to one another, as ``Phase.blocks``; None where one has none.
+
+        Clamped phases, which take something off, are left out: it is then larger than P's own blocks.
+        """
+        parts = []
+        for phase, answer in zip(self.phases, point.answers, strict=True):
+            blocks = phase.blocks(answer) if phase.weight > 0 else ()
+            if blocks is None:
+                return None
+            if blocks:
+                parts.append((phase.weight * blocks[0], phase.weight * blocks[1]))
+        return (np.sum([b for b, _ in parts], axis=0), np.sum([rest for _, rest in parts], axis=0)) if parts else None
 
     def slopes(self, points: FloatArray) -> tuple[FloatArray, BoolArray]:
         """∇L at each of the parameters (S, F), and at which of them inference converged, (S,)."""

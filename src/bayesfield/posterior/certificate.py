@@ -119,9 +119,7 @@ def _all(
     objective: Objective, marginals: SkewedMarginals, precision: Precision, count: int, rng: np.random.Generator
 ) -> Weighted:
     """Blocks of draws over all parameters; each block has even points of its own."""
-    each = [
-        propose(marginals.mean, precision, marginals.skewness, part, rng) for part in [count // _BLOCKS] * _BLOCKS
-    ]
+    each = [propose(marginals.mean, precision, marginals.skewness, part, rng) for part in [count // _BLOCKS] * _BLOCKS]
     points = np.concatenate([p.points for p in each])
     return weigh(objective, Proposal(points, np.concatenate([p.log_density for p in each])))
 
@@ -161,7 +159,11 @@ def _figures(weighted: Weighted, marginals: SkewedMarginals, which: IntArray) ->
     variance = w @ (x - mean) ** 2
     below = [marginals.below(v)[which] for v in (np.zeros_like(marginals.mean), *ends)]
     each = [x, 0.5 * ((x - mean) ** 2 / np.maximum(variance, 1e-300) - 1.0), *((x < a).astype(np.float64) for a in at)]
-    distances = [mean, 0.5 * np.log(np.maximum(variance, 1e-300)), *(w @ y - b for y, b in zip(each[2:], below, strict=True))]
+    distances = [
+        mean,
+        0.5 * np.log(np.maximum(variance, 1e-300)),
+        *(w @ y - b for y, b in zip(each[2:], below, strict=True)),
+    ]
     errors = [np.sqrt(np.maximum(w**2 @ (y - w @ y) ** 2, 1e-12)) for y in each]
     share = _evenness(w, each, errors)
     size = np.abs(np.array([distances[0], distances[1], _farthest(np.array(distances[2:]))]))
@@ -242,10 +244,20 @@ def _marks(record: FitRecord, correction: CorrectionRecord, weighed: bool) -> li
         (not record.status.converged, POOR, f"the search did not end at a mode ({record.status})"),
         (not record.inference.converged, POOR, f"inference did not converge ({record.inference})"),
         (not learned, POOR, "the prior that the data choose did not converge"),
-        (check is not None and not check.passed, POOR, "the check by sampling failed: " + (check.verdict if check else "")),
+        (
+            check is not None and not check.passed,
+            POOR,
+            "the check by sampling failed: " + (check.verdict if check else ""),
+        ),
         (not correction.settled, POOR, "the correction did not converge: draws by bf.sample_posterior are right here"),
-        (correction.reason.startswith(FAR) and not weighed, POOR, 'far from a Gaussian: take correction="draws" or bf.sample_posterior'),
-        (correction.error > _NOISY, FAIR, f"Monte-Carlo error of the means {correction.error:.2f} sd: take more chains"),
+        (
+            correction.reason.startswith(FAR) and not weighed,
+            POOR,
+            'far from a Gaussian: take correction="draws" or bf.sample_posterior',
+        ),
+        (
+            correction.error > _NOISY,
+            FAIR,
+            f"Monte-Carlo error of the means {correction.error:.2f} sd: take more chains",
+        ),
     ]
-
-

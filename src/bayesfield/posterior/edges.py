@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import linalg, special
 
 from bayesfield.correction.second_order import FAR
+from bayesfield.learning.objective import GaussianPrior
 from bayesfield.model.field import RandomField
 from bayesfield.model.prior import GONE, Parametrised
 from bayesfield.types import FitWarning, FloatArray, IntArray, InvalidInput
-
-if TYPE_CHECKING:
-    from bayesfield.learning.objective import GaussianPrior
 
 VERDICTS = ("excluded", "inconclusive", "included")
 
@@ -73,8 +71,7 @@ def log_prior_at_zero(prior: GaussianPrior | None, edges: Sequence[Edge] = ()) -
     gaussian = 0.5 * (np.log(prior.precision / (2.0 * np.pi)) - prior.precision * prior.location**2)
     if prior.tails is None:
         return gaussian
-    result: FloatArray = np.where(np.isfinite(prior.tails), -np.log(np.pi * prior.tails), gaussian)
-    return result
+    return np.where(np.isfinite(prior.tails), -np.log(np.pi * prior.tails), gaussian)
 
 
 def warn_of_tails(record: Any, depth: int) -> None:

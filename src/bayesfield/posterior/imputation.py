@@ -7,7 +7,7 @@ its λ_s first, and then all holes of a case together.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,11 +15,9 @@ import pandas as pd
 from bayesfield.graph.clamp import Clamped, Phase, clamp
 from bayesfield.graph.compiled import compiled
 from bayesfield.inference.completion import completed
+from bayesfield.inference.contract import Engine
+from bayesfield.model.field import RandomField
 from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput, Outcome, Status
-
-if TYPE_CHECKING:
-    from bayesfield.inference.contract import Engine
-    from bayesfield.model.field import RandomField
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,5 +113,4 @@ def _places(clamped: Clamped, shape: tuple[int, ...], cells: IntArray) -> IntArr
     for phase in clamped.phases:
         number[phase.cells[:, 0], phase.cells[:, 1]] = first + np.arange(len(phase.cells))
         first += len(phase.cells)
-    result: IntArray = number[clamped.first[cells[:, 0]], cells[:, 1]]
-    return result
+    return number[clamped.first[cells[:, 0]], cells[:, 1]]

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from bayesfield.types import FloatArray, GraphArrays, IntArray
 
@@ -116,7 +115,7 @@ def _components(g: GraphArrays) -> tuple[IntArray, IntArray, IntArray]:
     n = len(g.cardinality)
     first = np.repeat(g.scope[g.scope_ptr[:-1]], np.diff(g.scope_ptr))
     links = sparse.coo_array((np.ones(len(g.scope)), (first, g.scope)), shape=(n, n))
-    count, component = connected_components(links, directed=False)
+    count, component = sparse.csgraph.connected_components(links, directed=False)
     sizes = np.bincount(component, minlength=count)
     order = np.argsort(component, kind="stable")
     within = np.empty(n, dtype=np.int64)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.linalg import splu
 
 from bayesfield.response.base import TableResponse
 from bayesfield.response.indicators import Indicators, Sparse, indicators, slot_states
@@ -79,7 +78,7 @@ class SusceptibilityResponse(TableResponse):
     def _factorise(self) -> Callable[[FloatArray], FloatArray]:
         identity = sparse.eye_array(self._jacobian.shape[0])
         try:
-            factor = splu((identity - self._jacobian).tocsc())
+            factor = sparse.linalg.splu((identity - self._jacobian).tocsc())
         except RuntimeError:
             raise IndefiniteCurvature(Outcome.INDEFINITE.value) from None
         solve: Callable[[FloatArray], FloatArray] = factor.solve

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from bayesfield.graph.structure import Graph, table_entries
 from bayesfield.inference.contract import Price, Traits
@@ -204,8 +203,11 @@ def _walk(g: GraphArrays) -> IntArray:
     """The variables in breadth-first order, component by component."""
     n, m = len(g.cardinality), len(g.table_ptr) - 1
     pairs_matrix = sparse.coo_array((np.ones(len(g.scope)), (g.scope, n + g.slot_factor)), shape=(n + m, n + m)).tocsr()
-    _, component = connected_components(pairs_matrix, directed=False)
+    _, component = sparse.csgraph.connected_components(pairs_matrix, directed=False)
     _, first = np.unique(component, return_index=True)
-    found = [breadth_first_order(pairs_matrix, start, directed=False, return_predecessors=False) for start in first]
+    found = [
+        sparse.csgraph.breadth_first_order(pairs_matrix, start, directed=False, return_predecessors=False)
+        for start in first
+    ]
     order = np.concatenate(found).astype(np.int64) if found else np.empty(0, dtype=np.int64)
     return order[order < n]

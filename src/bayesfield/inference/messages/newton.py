@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.linalg import splu
 
 from bayesfield.kernels.messages import sum_product as messages
 from bayesfield.response.indicators import Indicators, indicators
@@ -78,7 +77,7 @@ def _step(
     gap[finite] = updated[own] - updated[reference] - inbox[own] + inbox[reference]
     jacobian = message_jacobian(g, s, beliefs[n_node:])[2]
     try:
-        change = splu((sparse.eye_array(len(gap)) - jacobian).tocsc()).solve(gap)
+        change = sparse.linalg.splu((sparse.eye_array(len(gap)) - jacobian).tocsc()).solve(gap)
     except RuntimeError:
         return None
     # F(m) supplies the reference's new value; the others keep their distance to it

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from bayesfield.kernels.trees import elimination
 from bayesfield.kernels.trees import passes as trees
@@ -49,8 +48,8 @@ def eliminate(graph: GraphArrays, tries: int, seed: int) -> Elimination:
     ptr, neighbours = _adjacency(graph, variables)
     n = len(variables)
     if n > _GREEDY_LIMIT:
-        matrix = sparse.csr_array((np.ones(len(neighbours), dtype=np.int8), neighbours, ptr), shape=(n, n))
-        order = reverse_cuthill_mckee(sparse.csr_matrix(matrix), symmetric_mode=True)[::-1].astype(np.int64)
+        matrix = sparse.csr_matrix((np.ones(len(neighbours), dtype=np.int8), neighbours, ptr), shape=(n, n))
+        order = sparse.csgraph.reverse_cuthill_mckee(matrix, symmetric_mode=True)[::-1].astype(np.int64)
     else:
         order = _greedy(ptr, neighbours, log_size, tries, seed)
     clique_ptr, members, total = elimination.cliques(order, ptr, neighbours, log_size, float(MAX_ENTRIES))

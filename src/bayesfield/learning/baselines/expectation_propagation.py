@@ -14,7 +14,7 @@ each factor's labels by themselves, not how labels of different factors go toget
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -22,12 +22,10 @@ from scipy import linalg
 from bayesfield import memory
 from bayesfield.inference.trees.chain import chain_marginals
 from bayesfield.kernels.chains.passes import ChainArrays
+from bayesfield.learning.objective import Objective
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.response.base import require_dense
 from bayesfield.types import Cost, FloatArray, Outcome, Status
-
-if TYPE_CHECKING:
-    from bayesfield.learning.objective import Objective
 
 _RATE, _LEAST_RATE = 0.5, 0.01  # of a sweep's change that is taken: at first and at most; at least
 _SLOWER, _FASTER = 0.5, 1.05  # factors of it: after a sweep that moved the mean farther than the one before, and else

@@ -56,24 +56,21 @@ def max_margin(
         raise InvalidInput("max-margin training needs all labels, and some are open")
     parts = [_Sequence(crf, data, a, b) for a, b in parallel.spans(data.ptr.tolist()) if b > a]
     S, generator = len(parts), np.random.default_rng(rng)
-    own, loss = (
-        np.zeros((S, crf.n_parameters)),
-        np.zeros(S),
-    )  # each sequence's share of λ, and of the dual's linear part
+    share, loss = np.zeros((S, crf.n_parameters)), np.zeros(S)  # of λ and of the dual's linear part, by sequence
     here = np.zeros(crf.n_parameters)
     value, gap, epoch = 0.0, float("inf"), 0
     while epoch < epochs and S:
         for n in generator.permutation(S):
-            corner, worth = _corner(parts[n], here, variance)
-            away = own[n] - corner
+            direction, worth, _ = parts[n].worst(here)
+            away = share[n] - variance * direction
             length = float(away @ away)
             if length > 0.0:
                 rise = float(away @ here) / variance - loss[n] + worth
                 step = min(max(rise * variance / length, 0.0), 1.0)
                 here = here - step * away
-                own[n], loss[n] = own[n] - step * away, (1.0 - step) * loss[n] + step * worth
+                share[n], loss[n] = share[n] - step * away, (1.0 - step) * loss[n] + step * worth
         epoch += 1
-        value = 0.5 * float(here @ here) / variance + sum(part.hinge(here) for part in parts)
+        value = 0.5 * float(here @ here) / variance + sum(part.worst(here)[2] for part in parts)
         gap = value - (float(loss.sum()) - 0.5 * float(here @ here) / variance)
         if gap <= tolerance * max(abs(value), 1e-12):
             break
@@ -101,11 +98,3 @@ class _Sequence:
         features = labels_statistic(self.crf, found)
         hinge = float(scores[0, 0] - parameters @ self.truth)
         return self.truth - features, float((labels[0] != self.labels).sum()), hinge
-
-    def hinge(self, parameters: FloatArray) -> float:
-        return self.worst(parameters)[2]
-
-
-def _corner(part: _Sequence, parameters: FloatArray, variance: float) -> tuple[FloatArray, float]:
-    direction, worth, _ = part.worst(parameters)
-    return variance * direction, worth

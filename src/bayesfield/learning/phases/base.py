@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from bayesfield.inference.contract import Engine, Price, Traits
+from bayesfield.response.base import Response
 from bayesfield.types import BoolArray, FloatArray, Status
-
-if TYPE_CHECKING:
-    from bayesfield.inference.contract import Engine, Price, Traits
-    from bayesfield.response.base import Response
 
 
 class Answer(NamedTuple):
@@ -34,71 +33,71 @@ class Answers(NamedTuple):
     states: list[Any] | None = None
 
 
-class Phase(Protocol):
-    """w_k log Z_k(λ). weight: w_k. cases: how many cases it stands for."""
+class Phase(ABC):
+    """w_k log Z_k(λ). weight: w_k. samples: whether Gibbs chains can stand in for its engine: it has a graph here."""
+
+    weight: float
+    samples = False
 
     @property
-    def weight(self) -> float: ...
+    def cases(self) -> float:
+        """How many cases it stands for."""
+        return 1.0
+
     @property
-    def cases(self) -> float: ...
-    @property
+    @abstractmethod
     def traits(self) -> Traits: ...
+
     @property
     def contrasts(self) -> bool:
         """Whether it sums over what the data might have shown: a clamped phase."""
-        ...
+        return False
 
-    @property
-    def samples(self) -> bool:
-        """Whether Gibbs chains can stand in for its engine: it has a graph here."""
-        ...
+    def with_engine(self, engine: Engine) -> Self:
+        """The same by another engine; itself where inference is its own."""
+        return self
 
-    def with_engine(self, engine: Engine) -> Phase: ...
+    @abstractmethod
     def choose(self, engine: Any) -> tuple[Engine, str]:
         """The engine for which one that chooses stands here, and why."""
-        ...
 
+    @abstractmethod
     def price(self, size: int) -> Price: ...
-    def prepare(self) -> None:
-        """What inference needs of the structure alone, made before it is first asked."""
-        ...
 
+    def prepare(self) -> None:  # noqa: B027
+        """What inference needs of the structure alone, made before it is first asked."""
+
+    @abstractmethod
     def bytes(self) -> float:
         """What one evaluation holds in memory, about."""
-        ...
 
+    @abstractmethod
     def at(self, parameters: FloatArray, start: Any = None) -> Answer: ...
-    def at_many(self, points: FloatArray, starts: Sequence[Any] | None = None) -> Answers: ...
+
+    def at_many(self, points: FloatArray, starts: Sequence[Any] | None = None) -> Answers:
+        """One after the other; phases that have a faster way take that."""
+        before = [None] * len(points) if starts is None else starts
+        answers = [self.at(here, start) for here, start in zip(points, before, strict=True)]
+        good = np.array([a.status.converged for a in answers], dtype=np.bool_)
+        states = [a.state if a.status.converged else start for a, start in zip(answers, before, strict=True)]
+        means = np.array([a.mean for a in answers]).reshape(points.shape)
+        return Answers(np.array([a.log_z for a in answers], dtype=np.float64), means, good, states)
+
+    @abstractmethod
     def response(self, answer: Answer) -> Response:
         """The covariance of the features."""
-        ...
 
     def covariances(self, points: FloatArray) -> FloatArray:
         """The sum of the covariances at all of the parameters (S, F), dense; asked of batched phases only."""
-        ...
+        total = np.zeros((points.shape[1], points.shape[1]))
+        for here in points:
+            total += self.response(self.at(here)).covariance()
+        return total
 
+    @abstractmethod
     def variances(self, answer: Answer) -> FloatArray:
         """About the diagonal of the covariance, (F,)."""
-        ...
 
     def blocks(self, answer: Answer) -> tuple[FloatArray, FloatArray] | None:
         """The covariance without what ties different inputs: blocks (D, G, G), and one of the rest; None for none."""
-        ...
-
-
-def summed_covariances(phase: Phase, points: FloatArray) -> FloatArray:
-    """``covariances`` for phases that have no faster way."""
-    total = np.zeros((points.shape[1], points.shape[1]))
-    for here in points:
-        total += phase.response(phase.at(here)).covariance()
-    return total
-
-
-def one_by_one(phase: Phase, points: FloatArray, starts: Sequence[Any] | None = None) -> Answers:
-    """``at_many`` for phases that have no faster way."""
-    before = [None] * len(points) if starts is None else starts
-    found = [phase.at(here, start) for here, start in zip(points, before, strict=True)]
-    good = np.array([a.status.converged for a in found], dtype=np.bool_)
-    states = [a.state if a.status.converged else start for a, start in zip(found, before, strict=True)]
-    means = np.array([a.mean for a in found]).reshape(points.shape)
-    return Answers(np.array([a.log_z for a in found], dtype=np.float64), means, good, states)
+        return None

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from bayesfield import memory, parallel
+from bayesfield.graph.compiled import CompiledField
 from bayesfield.kernels.likelihood.composite import Blocks
 from bayesfield.types import BoolArray, Cost, GraphArrays, IntArray
-
-if TYPE_CHECKING:
-    from bayesfield.graph.compiled import CompiledField
 
 
 def grown_blocks(g: GraphArrays, largest: int) -> list[list[int]]:

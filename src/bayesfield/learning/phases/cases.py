@@ -6,8 +6,10 @@ approximate engine both terms are its own: the contrastive free energy (19), whi
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -16,19 +18,17 @@ from bayesfield.graph.clamp import Clamped, clamp
 from bayesfield.graph.compiled import CompiledField, compiled
 from bayesfield.graph.structure import counts, weighted_counts
 from bayesfield.inference.auto import Auto
+from bayesfield.inference.contract import Engine
 from bayesfield.inference.trees.log_z_by_component import log_z_by_component
 from bayesfield.learning.objective import GaussianPrior, Objective, Pointwise, gaussian
-from bayesfield.learning.phases.crf_design import compiled_graphs
+from bayesfield.learning.phases.base import Phase
+from bayesfield.learning.phases.crf_design import compiled_graphs, restricted
 from bayesfield.learning.phases.graph import GraphPhase
+from bayesfield.model.conditional import CRF
+from bayesfield.model.field import RandomField
+from bayesfield.model.graphs import Graphs
 from bayesfield.model.prior import Prior, as_numbers
 from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput, Outcome
-
-if TYPE_CHECKING:
-    from bayesfield.inference.contract import Engine
-    from bayesfield.learning.phases.base import Phase
-    from bayesfield.model.conditional import CRF
-    from bayesfield.model.field import RandomField
-    from bayesfield.model.graphs import Graphs
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,8 @@ class Cases:
 
     codes: (N, n), −1 in the holes; some of the cases only where others keep them (``here`` False). counts: (T,) how
     often tables that are observed whole take each entry. weight: N, the sum of the weights (N,), which are None where
-    each case counts once. clamped: the cases with holes, None where there are none.
+    each case counts once. clamped: the cases with holes, None where there are none. matches_moments: whether a search
+    may begin at pseudo-moments: where tables stand for many cases.
     """
 
     field: CompiledField
@@ -47,16 +48,12 @@ class Cases:
     weights: FloatArray | None = None
     clamped: Clamped | None = None
     here: bool = True
+    matches_moments = True
 
     @property
     def cases(self) -> Cases:
         """As cases of a field, for learners: itself."""
         return self
-
-    @property
-    def matches_moments(self) -> bool:
-        """Whether a search may begin at pseudo-moments: where tables stand for many cases."""
-        return True
 
     @property
     def n_cases(self) -> int:
@@ -71,8 +68,7 @@ class Cases:
         """How often the data take each table entry, (T,), by the cases that observe its table whole, with one case's
         worth of the uniform distribution added."""
         seen, size = self._seen()
-        result: FloatArray = (self.counts + 1.0 / size) / (seen + 1.0)
-        return result
+        return (self.counts + 1.0 / size) / (seen + 1.0)
 
     def unseen(self) -> IntArray:
         """The parameters that no case shows without guessing: those of no table that some case observes whole."""
@@ -109,7 +105,7 @@ class Cases:
     def _holes_log_z(self, codes: IntArray, points: FloatArray, engine: Engine) -> FloatArray:
         """(S, N): by one union of all cases where inference in it is exact, else case by case."""
         (union,) = clamp(self.field, codes).phases  # the cases are distinct
-        phase = GraphPhase(union.graph, union.design, engine, -1.0, clamped=True).with_engine(engine)
+        phase = GraphPhase(union.graph, union.design, engine, -1.0, contrasts=True).with_engine(engine)
         if phase.engine.traits.batched:
             thetas = union.design.potentials_many(points)
             owner = union.cells[:, 0]
@@ -140,11 +136,10 @@ def field_objective(
     whether X is to learn from, so that every variable must be seen in some case.
     """
     density = gaussian(prior, random_field)
-    codes, known = random_field.encode(X, holes=True), compiled(random_field)
+    codes = random_field.encode(X, holes=True)
     if learned and (codes < 0).any():
         require_seen(random_field, (codes >= 0).sum(axis=0))
-    own = None if weights is None else _case_weights(weights, len(codes))
-    return case_objective(known, codes, density, engine, own)
+    return case_objective(compiled(random_field), codes, density, engine, checked_weights(weights, len(codes)))
 
 
 def case_objective(
@@ -176,10 +171,10 @@ def read_cases(field: CompiledField, codes: IntArray, weights: FloatArray | None
     return Cases(field, codes[rows], clamped.counts, weight, own, clamped)
 
 
-def clamped_phases(cases: Cases, engine: Engine) -> tuple[Phase, ...]:
+def clamped_phases(cases: Cases, engine: Engine) -> tuple[GraphPhase, ...]:
     """A phase for every weight that cases with holes count for."""
     parts = () if cases.clamped is None else cases.clamped.phases
-    return tuple(GraphPhase(p.graph, p.design, engine, -p.weight, clamped=True).with_engine(engine) for p in parts)
+    return tuple(GraphPhase(p.graph, p.design, engine, -p.weight, contrasts=True).with_engine(engine) for p in parts)
 
 
 def fixed_energy(field: CompiledField, taken: FloatArray) -> float:
@@ -205,13 +200,6 @@ def require_seen(random_field: RandomField, seen: IntArray) -> None:
         )
 
 
-def _case_weights(weights: Any, cases: int) -> FloatArray:
-    numbers = as_numbers(weights, "weights of cases")
-    if numbers.shape != (cases,) or not np.isfinite(numbers).all() or (numbers < 0).any():
-        raise InvalidInput(f"weights are {cases} finite numbers not below zero, one for each case; got {weights!r}")
-    return numbers
-
-
 def _impossible(field: CompiledField, clamped: Clamped) -> bool:
     """Whether some case's observed part has probability zero, by its forbidden states alone."""
     if np.isfinite(field.design.offset).all():
@@ -232,37 +220,97 @@ def _first_impossible(field: CompiledField, codes: IntArray) -> int:
     return low
 
 
-def counted_once(cases: Cases, weights: FloatArray | None) -> Cases:
-    """The one case of labelled graphs or sequences, which has no place for their weights."""
-    if weights is not None:
-        raise InvalidInput("this learner takes every sequence or graph once: leave weights out, or take newton")
-    return cases
+# --- labelled sequences and graphs ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """Labelled sequences or graphs, ``items``, as data. weights: (S,), None where each counts once."""
+
+    crf: CRF
+    items: Any
+    weights: FloatArray | None = None
+    here = True
+    matches_moments = False
+
+    @property
+    def n_cases(self) -> int:
+        return len(self.items.ptr) - 1
+
+    @cached_property
+    def union(self) -> Cases:
+        """One case of a field over all nodes."""
+        return graph_cases(self.crf, self.items)
+
+    @property
+    def cases(self) -> Cases:
+        """The same for learners that take cases; it has no place for weights."""
+        if self.weights is not None:
+            raise InvalidInput("this learner takes every sequence or graph once: leave weights out, or take newton")
+        return self.union
+
+
+# the free phase of some that count alike, their features summed, and their clamped phases
+Terms = tuple["Phase", FloatArray, Sequence["Phase"]]
+
+
+def labelled_objective(
+    data: Labelled, prior: GaussianPrior, terms: Callable[[Any, float], Terms], learned: bool
+) -> Objective:
+    """The objective of labelled sequences or graphs; those that count alike share a phase.
+
+    terms: of some of them and their weight. learned: whether they are to learn from, so that some label must be known.
+    """
+    items = data.items
+    if items.labels is None:
+        raise InvalidInput(f"a CRF is fitted to labelled {type(items).__name__.lower()}: give y")
+    if learned and items.allowed is not None and items.allowed.size and items.allowed.all():
+        raise InvalidInput("there is nothing to learn from: no label is known")
+    free: list[Phase] = []
+    clamped: list[Phase] = []
+    statistic = np.zeros(data.crf.n_parameters)
+    for weight, some in _weight_groups(data.weights, data.n_cases):
+        phase, features, holes = terms(items if some is None else items.chosen(some), weight)
+        free.append(phase)
+        clamped += holes
+        statistic += weight * features
+    return Objective(prior, (*free, *clamped), statistic, 0.0, data)
+
+
+def checked_weights(weights: Any, count: int) -> FloatArray | None:
+    """What each case, sequence or graph counts for; None where each counts once."""
+    if weights is None:
+        return None
+    numbers = as_numbers(weights, "weights")
+    if numbers.shape != (count,) or not np.isfinite(numbers).all() or (numbers < 0).any():
+        raise InvalidInput(f"weights are {count} finite numbers not below zero, one for each case; got {weights!r}")
+    return numbers
+
+
+def _weight_groups(weights: FloatArray | None, count: int) -> Iterator[tuple[float, BoolArray | None]]:
+    """Every weight above zero, and which of them have it: a phase each. None for all."""
+    if weights is None or not count:
+        yield 1.0, None
+        return
+    distinct = np.unique(weights[weights > 0])
+    if not len(distinct):
+        raise InvalidInput("there is nothing to learn from: all weights are zero")
+    for weight in distinct:
+        yield float(weight), None if (weights == weight).all() else weights == weight
 
 
 def graph_cases(crf: CRF, data: Graphs) -> Cases:
     """All nodes as one case of the union's field; where labels are sets, those are what is summed over."""
-    field = compiled_graphs(crf, data)
-    codes, allowed = _states(crf, data)
-    cases = read_cases(field, codes[None, :], empty=True)
+    codes, allowed = data.labels, data.allowed
+    if allowed is not None:
+        codes = np.where(allowed.sum(axis=1) == 1, allowed.argmax(axis=1), -1)
+    assert codes is not None
+    cases = read_cases(compiled_graphs(crf, data), codes[None, :], empty=True)
     return cases if allowed is None or cases.clamped is None else _with_sets(cases, allowed)
-
-
-def _states(crf: CRF, data: Graphs) -> tuple[IntArray, BoolArray | None]:
-    """The state of every node, −1 where it is open; and the states that are allowed, where some nodes have sets."""
-    assert data.labels is not None
-    if data.allowed is None:
-        return data.labels, None
-    single = data.allowed.sum(axis=1) == 1
-    return np.where(single, data.allowed.argmax(axis=1), -1), data.allowed
 
 
 def _with_sets(cases: Cases, allowed: BoolArray) -> Cases:
     """States that labels do not allow are forbidden in the clamped phases."""
     assert cases.clamped is not None
-    phases = []
-    for phase in cases.clamped.phases:
-        offset = phase.design.offset.copy()
-        barred = ~allowed[phase.cells[:, 1]]  # (n, K), all nodes having K states
-        offset[: barred.size][barred.ravel()] = -np.inf
-        phases.append(replace(phase, design=replace(phase.design, offset=offset)))
+    phases = [replace(p, design=restricted(p.design, allowed[p.cells[:, 1]])) for p in cases.clamped.phases]
     return replace(cases, clamped=replace(cases.clamped, phases=tuple(phases)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,15 +19,13 @@ from bayesfield.inference.trees.chain import ChainMarginals, chain_marginals, ch
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.kernels.chains import inputs as kernel
 from bayesfield.kernels.chains.passes import ChainArrays
-from bayesfield.learning.phases.base import Answer, Answers, one_by_one, summed_covariances
+from bayesfield.learning.phases.base import Answer, Answers, Phase
 from bayesfield.learning.phases.chain_covariance import covariance_by_sequence
 from bayesfield.learning.phases.crf_design import as_union, compiled_graphs, restricted
 from bayesfield.learning.phases.graph import GraphPhase
+from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.response.base import Response, require_dense
 from bayesfield.types import BoolArray, FloatArray, Outcome, Status
-
-if TYPE_CHECKING:
-    from bayesfield.model.conditional import CRF, Sequences
 
 _SMALL = 100_000  # inputs up to which one thread has them all
 _PARTS = 8  # of the positions: fixed, so that sums come out the same on any number of cores
@@ -39,17 +37,13 @@ _EXACT = Status(Outcome.EXACT)
 
 
 @dataclass(frozen=True, eq=False)
-class ChainPhase:
+class ChainPhase(Phase):
     """w Σ_n log Z_n(λ) of sequences. allowed: (P, K) the states that are summed over; None for all."""
 
     crf: CRF
     data: Sequences
     weight: float = 1.0
     allowed: BoolArray | None = None
-
-    @property
-    def cases(self) -> float:
-        return 1.0
 
     @property
     def engine(self) -> Engine:
@@ -64,13 +58,6 @@ class ChainPhase:
     def contrasts(self) -> bool:
         return self.allowed is not None
 
-    @property
-    def samples(self) -> bool:
-        return False
-
-    def with_engine(self, engine: Engine) -> ChainPhase:
-        return self
-
     def choose(self, engine: Any) -> tuple[Engine, str]:
         return self.engine, f"exact inference was chosen: {len(self.data.ptr) - 1:,} chains of labels"
 
@@ -84,9 +71,6 @@ class ChainPhase:
             lengths = np.diff(self.data.ptr).astype(np.float64)
             covariance = min(covariance, 2e-10 * float(P) * (size + float(lengths.max(initial=1.0)) * K * K) * size)
         return Price(5e-5 + 4e-9 * work, 3e-4 + covariance, 1e-6 + 4.5e-9 * work)
-
-    def prepare(self) -> None:
-        pass
 
     def bytes(self) -> float:
         """Messages and marginals of all positions, and the inputs."""
@@ -106,12 +90,16 @@ class ChainPhase:
         return GraphPhase(field.graph, design, Exact(), self.weight, self.contrasts)
 
     def marginals(self, parameters: FloatArray) -> ChainMarginals:
+        """By forward and backward passes; log Z_n is NaN where plain numbers underflow."""
         node, edge = potentials(self.crf, self.data, parameters)
-        return chain_marginals(self.chains, node if self.allowed is None else masked(node, self.allowed), edge)
+        if self.allowed is not None:
+            node = np.where(self.allowed, node, -np.inf)
+        return chain_marginals(self.chains, node, edge)
 
     def at(self, parameters: FloatArray, start: Any = None) -> Answer:
         node, edge = potentials(self.crf, self.data, parameters)
-        node = node if self.allowed is None else masked(node, self.allowed)
+        if self.allowed is not None:
+            node = np.where(self.allowed, node, -np.inf)
         found = chain_marginals(ChainArrays(self.data.ptr, self.data.which), node, edge)
         if not found.finite:
             other = self.by_tree.at(parameters)
@@ -124,7 +112,7 @@ class ChainPhase:
         K, P, Q = len(self.crf.labels), int(self.data.ptr[-1]), len(self.data.edge_rows)
         step = _TOGETHER // max(P * K + Q * K * K, 1)
         if step < 2:
-            return one_by_one(self, points, starts)
+            return super().at_many(points, starts)
         log_z, means = np.empty(len(points)), np.empty(points.shape)
         for k in range(0, len(points), step):
             log_z[k : k + step], means[k : k + step] = self._together(points[k : k + step])
@@ -179,7 +167,7 @@ class ChainPhase:
         K, P, Q = len(crf.labels), int(data.ptr[-1]), len(data.edge_rows)
         step = _TOGETHER // max((P * K + Q * K * K) * size, 1)
         if step < 2 or worth_it(crf, data):
-            return summed_covariances(self, points)
+            return super().covariances(points)
         total = np.zeros((size, size))
         for k in range(0, len(points), step):
             some = points[k : k + step]
@@ -188,7 +176,7 @@ class ChainPhase:
             if found.finite:
                 total += ChainResponse(crf, data, found, chains).covariance()
             else:
-                total += summed_covariances(self, some)
+                total += super().covariances(some)
         return total
 
     def variances(self, answer: Answer) -> FloatArray:
@@ -210,10 +198,6 @@ class ChainPhase:
         G = len(self.crf.node_tables)
         labels = label_covariances(self.crf, self.data, answer.found.marginal).reshape(-1, G, G)
         return labels, pair_covariance(self.crf, self.data, answer.found)
-
-    def log_z_each(self, parameters: FloatArray) -> FloatArray:
-        """log Z_n of every sequence, NaN where plain numbers underflow."""
-        return self.marginals(parameters).log_z
 
 
 class ChainResponse(Response):
@@ -281,11 +265,6 @@ def worth_it(crf: CRF, data: Sequences) -> bool:
     K, longest = len(crf.labels), int((data.ptr[1:] - data.ptr[:-1]).max(initial=0))
     tables = min(len(data.edge_rows), max(longest - 1, 0))
     return 2 * (longest * K + tables * K * K) < crf.n_parameters
-
-
-def masked(node: FloatArray, allowed: BoolArray) -> FloatArray:
-    """Log-potentials that forbid what is not allowed."""
-    return np.where(allowed, node, -np.inf)
 
 
 def labels_energy(data: Sequences, labels: Any, node: FloatArray, edge: FloatArray) -> FloatArray:

@@ -7,17 +7,13 @@ the general way carries each parameter's direction along all sequences.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from bayesfield import parallel
 from bayesfield.inference.trees.chain import ChainMarginals, chain_tangent
 from bayesfield.kernels.chains.passes import ChainArrays
+from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.types import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from bayesfield.model.conditional import CRF, Sequences
 
 _SLAB = 128  # positions in a product
 

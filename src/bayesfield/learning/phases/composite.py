@@ -31,7 +31,7 @@ from bayesfield import parallel
 from bayesfield.inference.contract import Engine, Price, Traits
 from bayesfield.kernels.likelihood import composite as kernel
 from bayesfield.learning.objective import GaussianPrior, Objective, Point
-from bayesfield.learning.phases.base import Answer, Answers, one_by_one, summed_covariances
+from bayesfield.learning.phases.base import Answer, Phase
 from bayesfield.learning.phases.blocks import block_arrays, grown_blocks
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.response.base import Response, require_dense
@@ -47,17 +47,14 @@ _CONDITIONALS = Status(Outcome.EXACT, detail="of every block given the rest")
 
 
 @dataclass(frozen=True, eq=False)
-class CompositePhase:
+class CompositePhase(Phase):
     """−Σ_n Σ_B log p(x_B | rest). distinct: the cases, (M, n); counts: how often each occurs, (M,)."""
 
     field: CompiledField
     blocks_of: kernel.Blocks
     distinct: IntArray
     counts: FloatArray
-
-    @property
-    def weight(self) -> float:
-        return 1.0
+    weight: float = 1.0
 
     @property
     def cases(self) -> float:
@@ -67,26 +64,12 @@ class CompositePhase:
     def traits(self) -> Traits:
         return Traits()
 
-    @property
-    def contrasts(self) -> bool:
-        return False
-
-    @property
-    def samples(self) -> bool:
-        return False
-
-    def with_engine(self, engine: Engine) -> CompositePhase:
-        return self
-
     def choose(self, engine: Any) -> tuple[Engine, str]:
         raise TypeError("conditionals are small tables: there is no engine to choose")
 
     def price(self, size: int) -> Price:
         M, own = float(len(self.distinct)), np.diff(self.blocks_of.local_ptr).astype(np.float64)
         return Price(1e-4 + 1e-8 * M * own.sum(), 1e-3 + 1e-9 * M * (own * own).sum())
-
-    def prepare(self) -> None:
-        pass
 
     def bytes(self) -> float:
         return float(self.distinct.nbytes + 16 * self.field.graph.n_entries)
@@ -104,23 +87,14 @@ class CompositePhase:
         mean = self.field.design.expectations(np.sum([s for _, s in parts], axis=0))
         return Answer(float(sum(v for v, _ in parts)), mean, _CONDITIONALS, None, theta)
 
-    def at_many(self, points: FloatArray, starts: Sequence[Any] | None = None) -> Answers:
-        return one_by_one(self, points, starts)
-
     def response(self, answer: Answer) -> Response:
         return CompositeResponse(self, answer.found)
-
-    def covariances(self, points: FloatArray) -> FloatArray:
-        return summed_covariances(self, points)
 
     def variances(self, answer: Answer) -> FloatArray:
         total = np.zeros(self.field.design.matrix.shape[1])
         for local, gram in CompositeResponse(self, answer.found).grams():
             np.add.at(total, local, np.diag(gram))
         return total
-
-    def blocks(self, answer: Answer) -> None:
-        return None
 
     def scores(self, theta: FloatArray, rows: slice = slice(None)) -> FloatArray:
         """s_n of the distinct cases, (M, F)."""

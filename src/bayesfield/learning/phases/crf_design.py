@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from bayesfield.graph.compiled import CompiledField, Design
 from bayesfield.graph.structure import pair_graph
+from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.model.graphs import Graphs
 from bayesfield.types import BoolArray, FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from bayesfield.model.conditional import CRF, Sequences
 
 
 class PairInputs(NamedTuple):

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayesfield.graph.compiled import Design, local_variances
+from bayesfield.graph.structure import Graph
 from bayesfield.inference.auto import Auto
-from bayesfield.learning.phases.base import Answer, Answers, one_by_one, summed_covariances
+from bayesfield.inference.contract import Engine, Price, Traits
+from bayesfield.learning.phases.base import Answer, Answers, Phase
+from bayesfield.response.base import Response
 from bayesfield.types import FloatArray
-
-if TYPE_CHECKING:
-    from bayesfield.graph.structure import Graph
-    from bayesfield.inference.contract import Engine, Price, Traits
-    from bayesfield.response.base import Response
 
 _PER_ENTRY = 260  # bytes: graph, design, potentials, beliefs, and linear response's own tables
 _ENTRIES = 4_000_000  # of tables, at all points that are evaluated together
 
 
 @dataclass(frozen=True, eq=False)
-class GraphPhase:
+class GraphPhase(Phase):
     """w log Z(λ) of a graph, by an engine.
 
-    clamped: whether it stands for what is hidden in cases; log Z is then asked of another engine where this one has
+    contrasts: whether it stands for what is hidden in cases; log Z is then asked of another engine where this one has
     none.
     """
 
@@ -34,7 +32,8 @@ class GraphPhase:
     design: Design
     engine: Engine
     weight: float
-    clamped: bool = False
+    contrasts: bool = False
+    samples = True
 
     @property
     def cases(self) -> float:
@@ -44,18 +43,10 @@ class GraphPhase:
     def traits(self) -> Traits:
         return self.engine.traits
 
-    @property
-    def contrasts(self) -> bool:
-        return self.clamped
-
-    @property
-    def samples(self) -> bool:
-        return True
-
     def with_engine(self, engine: Engine) -> GraphPhase:
-        if self.clamped and not engine.traits.has_log_z:
+        if self.contrasts and not engine.traits.has_log_z:
             engine = Auto()
-        if self.clamped and engine.traits.chooses:
+        if self.contrasts and engine.traits.chooses:
             engine, _ = self.choose(engine)
         return replace(self, engine=engine)
 
@@ -67,7 +58,6 @@ class GraphPhase:
         return self.engine.price(self.graph, size)
 
     def prepare(self) -> None:
-        """What inference needs of the graph alone, made before it is first asked."""
         if self.engine.traits.batched:
             self.engine.junction_tree(self.graph)  # type: ignore[attr-defined]
 
@@ -82,7 +72,7 @@ class GraphPhase:
 
     def at_many(self, points: FloatArray, starts: Sequence[Any] | None = None) -> Answers:
         if not self.engine.traits.batched:
-            return one_by_one(self, points, starts)
+            return super().at_many(points, starts)
         log_z, means = np.empty(len(points)), np.empty(points.shape)
         step = max(1, _ENTRIES // max(self.graph.n_entries, 1))
         for first in range(0, len(points), step):
@@ -96,14 +86,8 @@ class GraphPhase:
         theta, marginals = answer.found
         return self.engine.response(self.graph, self.design, theta, marginals)
 
-    def covariances(self, points: FloatArray) -> FloatArray:
-        return summed_covariances(self, points)
-
     def variances(self, answer: Answer) -> FloatArray:
         return local_variances(self.graph, self.design, answer.found[1].tables)
-
-    def blocks(self, answer: Answer) -> None:
-        return None
 
     def log_z_along(self, points: FloatArray) -> FloatArray:
         """(S,) log Z at one point after the other, each from where the last one ended; NaN where it did not converge.

@@ -2,15 +2,16 @@
 
 Every worker keeps shards: objectives of its own cases under no prior. Shards stay where they are; λ goes out, and
 values, gradients and curvatures come back and are added in the shards' order, so that the numbers do not depend on who
-was faster. A shard that is lost with its worker is made again from its recipe. Of complete cases of a field only the
-counts are needed, which the workers add up once; with holes the clamped phases run there, and the free one here.
+was faster. A shard that is lost with its worker is made again from its recipe. Of what is observed of the cases of a
+field only the counts are needed, which the workers add up once; with holes the clamped phases run there, and the free
+one here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,20 +20,26 @@ from bayesfield.graph.compiled import compiled
 from bayesfield.inference.contract import Engine, Price, Traits
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.learning.objective import GaussianPrior, Objective, Pointwise, flat
-from bayesfield.learning.phases.base import Answer, Answers, summed_covariances
-from bayesfield.learning.phases.cases import Cases, clamped_phases, fixed_energy, free_log_z, read_cases, require_seen
+from bayesfield.learning.phases.base import Answer, Answers, Phase
+from bayesfield.learning.phases.cases import (
+    Cases,
+    checked_weights,
+    clamped_phases,
+    fixed_energy,
+    free_log_z,
+    read_cases,
+    require_seen,
+)
 from bayesfield.learning.phases.graph import GraphPhase
 from bayesfield.learning.phases.graphs import graph_objective
-from bayesfield.learning.phases.sequences import checked_weights, sequence_objective
+from bayesfield.learning.phases.sequences import sequence_objective
+from bayesfield.model.conditional import CRF, Sequences
+from bayesfield.model.field import RandomField
+from bayesfield.model.graphs import Graphs
 from bayesfield.model.partitions import CaseFiles, SequenceFiles
 from bayesfield.parallel import Cluster, spans
 from bayesfield.response.base import Response
 from bayesfield.types import FloatArray, IntArray, InvalidInput, Outcome, Status
-
-if TYPE_CHECKING:
-    from bayesfield.model.conditional import CRF, Sequences
-    from bayesfield.model.field import RandomField
-    from bayesfield.model.graphs import Graphs
 
 _SHARDS = 4  # for each of the workers' threads, so that none waits long for another
 _WIDTH = 64  # directions that are sent at a time
@@ -40,18 +47,11 @@ _EXACT = Status(Outcome.EXACT)
 _STARTS = 4096  # cases of a field that come along, for chains and learners to start from
 
 
-class Shard(NamedTuple):
-    """What a worker keeps: the objective of its cases under no prior."""
-
-    objective: Objective
-
-
 class Summary(NamedTuple):
     """What is told of a shard. counts, codes, seen: of cases of a field."""
 
     cases: int
     weight: float
-    exact: bool
     contrasts: bool
     price: Price
     counts: FloatArray
@@ -61,7 +61,7 @@ class Summary(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class RemotePhase:
+class RemotePhase(Phase):
     """Σ_s L_s(λ): what the workers' cases add to the objective.
 
     engine: of graphs; None for sequences, whose inference is exact. told: of every shard.
@@ -74,10 +74,6 @@ class RemotePhase:
     weight: float = 1.0
 
     @property
-    def cases(self) -> float:
-        return 1.0
-
-    @property
     def engine(self) -> Engine:
         return Exact() if self.engine_there is None else self.engine_there
 
@@ -88,10 +84,6 @@ class RemotePhase:
     @property
     def contrasts(self) -> bool:
         return any(one.contrasts for one in self.told)
-
-    @property
-    def samples(self) -> bool:
-        return False
 
     def with_engine(self, engine: Engine) -> RemotePhase:
         return self if self.engine_there is None else replace(self, engine_there=engine)
@@ -107,9 +99,6 @@ class RemotePhase:
         """Workers share the work."""
         total = [sum(p) for p in zip(*(one.price for one in self.told), strict=True)]
         return Price(*(t / self.cluster.threads for t in total))
-
-    def prepare(self) -> None:
-        pass
 
     def bytes(self) -> float:
         """Here, nearly nothing: the data are there."""
@@ -131,9 +120,6 @@ class RemotePhase:
 
     def response(self, answer: Answer) -> Response:
         return RemoteResponse(self, answer.found)
-
-    def covariances(self, points: FloatArray) -> FloatArray:
-        return summed_covariances(self, points)
 
     def variances(self, answer: Answer) -> FloatArray:
         return self.total(_variances, answer.found)
@@ -165,11 +151,11 @@ class RemoteResponse(Response):
     def product(self, vectors: FloatArray) -> FloatArray:
         columns = vectors if vectors.ndim == 2 else vectors[:, None]
         slabs = [columns[:, k : k + _WIDTH] for k in range(0, columns.shape[1], _WIDTH)]
-        out = np.concatenate([self._phase.total(_product, self._parameters, slab) for slab in slabs], axis=1)
+        out = np.concatenate([self._phase.total(_response, self._parameters, slab) for slab in slabs], axis=1)
         return out if vectors.ndim == 2 else out[:, 0]
 
     def covariance(self) -> FloatArray:
-        return self._phase.total(_covariance, self._parameters)
+        return self._phase.total(_response, self._parameters)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,20 +167,14 @@ class RemoteData:
     n_cases: int
     some: Cases | None
     unseen_parameters: IntArray
+    here = False
+    weights = None
 
     @property
     def cases(self) -> Cases:
         if self.some is None:
             raise InvalidInput('this learner needs the data here; with client= take method="newton" or "lbfgs"')
         return self.some
-
-    @property
-    def here(self) -> bool:
-        return False
-
-    @property
-    def weights(self) -> None:
-        return None
 
     @property
     def matches_moments(self) -> bool:
@@ -228,12 +208,12 @@ def remote_cases(field: RandomField, X: Any, prior: GaussianPrior, engine: Engin
     codes = np.concatenate([one.codes for one in told])
     some = Cases(known, codes, counts, weight, None, None if complete else read_cases(known, codes).clamped, here=False)
     data = RemoteData(cluster, shards, round(weight), some, some.unseen())
-    if complete:
-        statistic = known.design.expectations(counts)
-        return Objective(prior, (free,), statistic, fixed_energy(known, counts), data)
-    require_seen(field, np.sum([one.seen for one in told], axis=0))
-    holes = RemotePhase(cluster, shards, told, engine)
-    return Objective(prior, (free, holes), np.zeros(prior.size), 0.0, data)
+    phases: tuple[Phase, ...] = (free,)
+    if not complete:
+        require_seen(field, np.sum([one.seen for one in told], axis=0))
+        holes = [k for k, one in enumerate(told) if one.contrasts]
+        phases = (free, RemotePhase(cluster, [shards[k] for k in holes], [told[k] for k in holes], engine))
+    return Objective(prior, phases, known.design.expectations(counts), fixed_energy(known, counts), data)
 
 
 def remote_sequences(
@@ -241,16 +221,11 @@ def remote_sequences(
 ) -> Objective:
     """The objective of sequences in memory, which are dealt out, or in files, which the workers read."""
     cluster = Cluster(client)
-    if isinstance(data, SequenceFiles):
-        if weights is not None:
-            raise InvalidInput("weights are for sequences in memory, not for those in files")
-        shards = cluster.keep(_read_sequences, [data.one(k) for k in range(len(data))], crf)
-    else:
-        runs = _runs(data.ptr, _SHARDS * cluster.threads)
-        own = checked_weights(weights, len(data))
-        parts = [(data.run(a, b), None if own is None else own[a:b]) for a, b in runs]
-        shards = cluster.keep(_sequence_shard, parts, crf)
-    return _labelled(cluster, shards, prior, None)
+    if not isinstance(data, SequenceFiles):
+        return _labelled(cluster, _dealt(cluster, _sequence_shard, crf, data, weights), prior, None)
+    if weights is not None:
+        raise InvalidInput("weights are for sequences in memory, not for those in files")
+    return _labelled(cluster, cluster.keep(_read_sequences, [data.one(k) for k in range(len(data))], crf), prior, None)
 
 
 def remote_graphs(
@@ -258,10 +233,16 @@ def remote_graphs(
 ) -> Objective:
     """The objective of labelled graphs, dealt out."""
     cluster = Cluster(client)
-    own = checked_weights(weights, len(data))
-    runs = _runs(data.ptr, _SHARDS * cluster.threads)
-    parts = [(data.run(a, b), None if own is None else own[a:b]) for a, b in runs]
-    return _labelled(cluster, cluster.keep(_graph_shard, parts, crf), prior, engine)
+    return _labelled(cluster, _dealt(cluster, _graph_shard, crf, data, weights), prior, engine)
+
+
+def _dealt(cluster: Cluster, shard: Callable[..., Objective], crf: CRF, data: Any, weights: Any) -> list[Any]:
+    """Runs of sequences or graphs with about as many positions each, and their weights."""
+    numbers = checked_weights(weights, len(data))
+    ends = np.unique(np.searchsorted(data.ptr, np.linspace(0, data.ptr[-1], _SHARDS * cluster.threads + 1)))
+    ends[0], ends[-1] = 0, len(data)
+    runs = [(first, last) for first, last in spans(ends.tolist()) if first < last]
+    return cluster.keep(shard, [(data.run(a, b), None if numbers is None else numbers[a:b]) for a, b in runs], crf)
 
 
 def _labelled(cluster: Cluster, shards: list[Any], prior: GaussianPrior, engine: Engine | None) -> Objective:
@@ -275,112 +256,87 @@ def _labelled(cluster: Cluster, shards: list[Any], prior: GaussianPrior, engine:
     return Objective(prior, (phase,), np.zeros(prior.size), 0.0, data)
 
 
-def _runs(ptr: IntArray, count: int) -> list[tuple[int, int]]:
-    """Runs of sequences or graphs with about as many positions each."""
-    ends = np.unique(np.searchsorted(ptr, np.linspace(0, ptr[-1], count + 1)))
-    ends[0], ends[-1] = 0, len(ptr) - 1
-    return [(first, last) for first, last in spans(ends.tolist()) if first < last]
-
-
 # --- on a worker ----------------------------------------------------------------------------------------------------
 
 
-def _read_cases(files: CaseFiles, field: RandomField) -> Shard:
+def _read_cases(files: CaseFiles, field: RandomField) -> Objective:
     hidden = set(field.hidden)
     columns = [name for i, name in enumerate(field.names) if i not in hidden]
     return _case_shard(files.read(columns, 0), field)
 
 
-def _case_shard(X: Any, field: RandomField) -> Shard:
-    """Clamped phases and counts: −Σ_n log Z_n − sᵀλ − s₀. The free phase is not here."""
-    compiled_field = compiled(field)
-    cases = read_cases(compiled_field, field.encode(X, holes=True))
-    statistic = compiled_field.design.expectations(cases.counts)
-    phases = clamped_phases(cases, Exact())
-    return Shard(
-        Objective(flat(field.n_parameters), phases, statistic, fixed_energy(compiled_field, cases.counts), cases)
-    )
+def _case_shard(X: Any, field: RandomField) -> Objective:
+    """The clamped phases: −Σ_n log Z_n. The free phase, and what is observed, are not here."""
+    cases = read_cases(compiled(field), field.encode(X, holes=True))
+    size = field.n_parameters
+    return Objective(flat(size), clamped_phases(cases, Exact()), np.zeros(size), 0.0, cases)
 
 
-def _read_sequences(files: SequenceFiles, crf: CRF) -> Shard:
+def _read_sequences(files: SequenceFiles, crf: CRF) -> Objective:
     return _sequence_shard((files.read(crf, 0), None), crf)
 
 
-def _sequence_shard(part: tuple[Sequences, FloatArray | None], crf: CRF) -> Shard:
-    data, weights = part
-    return Shard(sequence_objective(crf, data, flat(crf.n_parameters), weights, learned=False))
+def _sequence_shard(part: tuple[Sequences, FloatArray | None], crf: CRF) -> Objective:
+    return sequence_objective(crf, part[0], flat(crf.n_parameters), part[1], learned=False)
 
 
-def _graph_shard(part: tuple[Graphs, FloatArray | None], crf: CRF) -> Shard:
-    data, weights = part
-    return Shard(graph_objective(crf, data, flat(crf.n_parameters), Exact(), weights, learned=False))
+def _graph_shard(part: tuple[Graphs, FloatArray | None], crf: CRF) -> Objective:
+    return graph_objective(crf, part[0], flat(crf.n_parameters), Exact(), part[1], learned=False)
 
 
-def _summary(shard: Shard, most: int) -> Summary:
-    o, empty = shard.objective, np.empty(0, dtype=np.int64)
-    price = o.price() if o.phases else Price(0.0, 0.0)
-    contrasts = any(phase.contrasts for phase in o.phases)
+def _summary(shard: Objective, most: int) -> Summary:
+    empty = np.empty(0, dtype=np.int64)
+    price = shard.price() if shard.phases else Price(0.0, 0.0)
     if not most:
-        return Summary(o.data.n_cases, 1.0, True, contrasts, price, np.empty(0), empty, empty, o.data.unseen())
-    cases: Cases = o.data
+        unseen: IntArray = shard.data.unseen()
+        return Summary(shard.data.n_cases, 1.0, shard.hidden, price, np.empty(0), empty, empty, unseen)
+    cases: Cases = shard.data
     codes = cases.codes[:: max(1, -(-len(cases.codes) // most))]
     seen = (cases.codes >= 0).sum(axis=0)
-    return Summary(round(cases.weight), cases.weight, True, contrasts, price, cases.counts, codes, seen, empty)
+    return Summary(cases.n_cases, cases.weight, shard.hidden, price, cases.counts, codes, seen, empty)
 
 
-def _at_hand(shard: Shard, engine: Engine | None) -> Objective:
-    return shard.objective if engine is None else shard.objective.with_engine(engine)
-
-
-def _choose(shard: Shard, engine: Any) -> tuple[Engine, str]:
-    chosen: tuple[Engine, str] = shard.objective.free.choose(engine)
+def _choose(shard: Objective, engine: Any) -> tuple[Engine, str]:
+    chosen: tuple[Engine, str] = shard.free.choose(engine)
     return chosen
 
 
-def _evaluated(shard: Shard, points: FloatArray, engine: Engine | None) -> tuple[FloatArray, FloatArray, Status]:
-    o = _at_hand(shard, engine)
-    if not o.phases:
-        return -points @ o.statistic - o.constant, np.tile(-o.statistic, (len(points), 1)), _EXACT
+def _evaluated(shard: Objective, points: FloatArray, engine: Engine | None) -> tuple[FloatArray, FloatArray, Status]:
+    shard = _by(shard, engine)
     if len(points) > 1:
-        many = o.at_many(points)
+        many = shard.at_many(points)
         return many.values, many.gradients, _EXACT
-    point = o.at(points[0])
+    point = shard.at(points[0])
     return np.array([point.value]), point.gradient[None], point.status
 
 
-def _covariance(shard: Shard, parameters: FloatArray, engine: Engine | None) -> FloatArray:
-    o = _at_hand(shard, engine)
-    if not o.phases:
-        return np.zeros((o.size, o.size))
-    return o.response(o.at(parameters)).covariance()
+def _response(
+    shard: Objective, parameters: FloatArray, engine: Engine | None, vectors: FloatArray | None = None
+) -> FloatArray:
+    """The covariance, or its product with vectors."""
+    shard = _by(shard, engine)
+    response = shard.response(shard.at(parameters))
+    return response.covariance() if vectors is None else response.product(vectors)
 
 
-def _product(shard: Shard, parameters: FloatArray, engine: Engine | None, vectors: FloatArray) -> FloatArray:
-    o = _at_hand(shard, engine)
-    return o.response(o.at(parameters)).product(vectors) if o.phases else np.zeros_like(vectors)
+def _variances(shard: Objective, parameters: FloatArray, engine: Engine | None) -> FloatArray:
+    shard = _by(shard, engine)
+    return shard.variances(shard.at(parameters))
 
 
-def _variances(shard: Shard, parameters: FloatArray, engine: Engine | None) -> FloatArray:
-    o = _at_hand(shard, engine)
-    return o.variances(o.at(parameters)) if o.phases else np.zeros(o.size)
-
-
-def _blocks(shard: Shard, parameters: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+def _blocks(shard: Objective, parameters: FloatArray) -> tuple[FloatArray, FloatArray] | None:
     """Σ over the shard's own free phases."""
-    found: tuple[FloatArray, FloatArray] | None = None
-    for phase in (p for p in shard.objective.phases if p.weight > 0):
-        blocks = phase.blocks(phase.at(parameters))
-        if blocks is None:
-            return None
-        own = phase.weight * blocks[0], phase.weight * blocks[1]
-        found = own if found is None else (found[0] + own[0], found[1] + own[1])
-    return found
+    return shard.blocks(shard.at(parameters))
 
 
-def _pointwise(shard: Shard, points: FloatArray, engine: Engine | None) -> FloatArray:
+def _by(shard: Objective, engine: Engine | None) -> Objective:
+    return shard if engine is None else shard.with_engine(engine)
+
+
+def _pointwise(shard: Objective, points: FloatArray, engine: Engine | None) -> FloatArray:
     if engine is None:
-        found = shard.objective.data.pointwise(shard.objective, points)
-        return np.asarray(found.values[:, found.which])
-    cases: Cases = shard.objective.data
+        each = shard.data.pointwise(shard, points)
+        return np.asarray(each.values[:, each.which])
+    cases: Cases = shard.data
     distinct, which = np.unique(cases.codes, axis=0, return_inverse=True)
     return cases.case_log_z(distinct, points, engine)[:, which.reshape(-1)]

@@ -7,50 +7,30 @@ of the label that is given. Sequences with nothing open are one labelling: their
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayesfield.learning.objective import GaussianPrior, Objective, Pointwise
-from bayesfield.learning.phases.cases import counted_once, graph_cases
+from bayesfield.learning.phases.cases import Cases, Labelled, Terms, checked_weights, graph_cases, labelled_objective
 from bayesfield.learning.phases.chain import ChainPhase, expectations, labels_energy, potentials
 from bayesfield.learning.phases.crf_design import as_union
-from bayesfield.model.prior import as_numbers
-from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput
-
-if TYPE_CHECKING:
-    from bayesfield.learning.phases.base import Phase
-    from bayesfield.learning.phases.cases import Cases
-    from bayesfield.model.conditional import CRF, Sequences
+from bayesfield.model.conditional import CRF, Sequences
+from bayesfield.types import FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
-class LabelledSequences:
-    """crf: the model. sequences: with their labels. weights: (S,), or None where each counts once."""
-
-    crf: CRF
-    sequences: Sequences
-    weights: FloatArray | None = None
+class LabelledSequences(Labelled):
+    """Sequences with their labels."""
 
     @property
-    def here(self) -> bool:
-        return True
-
-    @property
-    def matches_moments(self) -> bool:
-        return False
-
-    @property
-    def n_cases(self) -> int:
-        return len(self.sequences.ptr) - 1
+    def sequences(self) -> Sequences:
+        result: Sequences = self.items
+        return result
 
     @cached_property
-    def cases(self) -> Cases:
-        """One case of a field over all positions, for learners that take cases."""
-        return counted_once(graph_cases(self.crf, as_union(self.sequences)), self.weights)
+    def union(self) -> Cases:
+        return graph_cases(self.crf, as_union(self.sequences))
 
     def unseen(self) -> IntArray:
         """The parameters that no position shows without guessing: as ``Cases.unseen``, without forming the design."""
@@ -79,10 +59,10 @@ class LabelledSequences:
         values = np.empty((len(points), len(data)))
         for s, here in enumerate(points):
             if data.allowed is None:
-                known = labels_energy(data, data.labels, *self.potentials(here))
+                observed = labels_energy(data, data.labels, *self.potentials(here))
             else:
-                known = clamped.log_z_each(here)
-            values[s] = known - free.log_z_each(here)
+                observed = clamped.marginals(here).log_z
+            values[s] = observed - free.marginals(here).log_z
         return Pointwise(np.where(np.isfinite(values), values, np.nan), np.arange(len(data)))
 
 
@@ -90,26 +70,15 @@ def sequence_objective(
     crf: CRF, data: Sequences, prior: GaussianPrior, weights: Any = None, learned: bool = True
 ) -> Objective:
     """The objective of sequences whose labels are known, or partly known. weights: what each sequence counts for.
+    learned: as in ``labelled_objective``."""
+    labelled = LabelledSequences(crf, data, checked_weights(weights, len(data.ptr) - 1))
 
-    learned: whether they are to learn from, so that some label must be known.
-    """
-    if data.labels is None:
-        raise InvalidInput("a CRF is fitted to labelled sequences: give y")
-    count = len(data.ptr) - 1
-    if learned and data.allowed is not None and data.allowed.size and data.allowed.all():
-        raise InvalidInput("there is nothing to learn from: no label is known")
-    known = None if weights is None else checked_weights(weights, count)
-    free: list[Phase] = []
-    clamped: list[Phase] = []
-    statistic = np.zeros(crf.n_parameters)
-    for weight, some in weight_groups(known, count):
-        part = data if some is None else data.chosen(some)
-        free.append(ChainPhase(crf, part, weight))
-        whole, partly = _split(part)
-        statistic += weight * labels_statistic(crf, whole)
-        if partly is not None:
-            clamped.append(ChainPhase(crf, partly, -weight, partly.allowed))
-    return Objective(prior, (*free, *clamped), statistic, 0.0, LabelledSequences(crf, data, known))
+    def terms(some: Sequences, weight: float) -> Terms:
+        whole, partly = _split(some)
+        clamped = [] if partly is None else [ChainPhase(crf, partly, -weight, partly.allowed)]
+        return ChainPhase(crf, some, weight), labels_statistic(crf, whole), clamped
+
+    return labelled_objective(labelled, prior, terms, learned)
 
 
 def labels_statistic(crf: CRF, data: Sequences) -> FloatArray:
@@ -134,25 +103,3 @@ def _split(data: Sequences) -> tuple[Sequences, Sequences | None]:
     assert whole.allowed is not None
     partly = data.chosen(some_open) if some_open.any() else None
     return whole.with_labels(whole.allowed.argmax(axis=1)), partly
-
-
-def checked_weights(weights: Any, count: int) -> FloatArray | None:
-    """What each sequence or graph counts for; None where each counts once."""
-    if weights is None:
-        return None
-    numbers = as_numbers(weights, "weights")
-    if numbers.shape != (count,) or not np.isfinite(numbers).all() or (numbers < 0).any():
-        raise InvalidInput(f"weights are {count} finite numbers not below zero, one for each; got {weights!r}")
-    return numbers
-
-
-def weight_groups(weights: FloatArray | None, count: int) -> Iterator[tuple[float, BoolArray | None]]:
-    """Every weight above zero, and which of them have it: a phase each. None for all."""
-    if weights is None or not count:
-        yield 1.0, None
-        return
-    distinct = np.unique(weights[weights > 0])
-    if not len(distinct):
-        raise InvalidInput("there is nothing to learn from: all weights are zero")
-    for weight in distinct:
-        yield float(weight), None if (weights == weight).all() else weights == weight

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayesfield.learning.objective import Objective, Point, Points
+from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.precision.block import BlockPrecision
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.precision.matrix_free import MatrixFree
@@ -14,10 +15,6 @@ from bayesfield.learning.precision.sparse import Origin, SparsePrecision
 from bayesfield.response.base import Response, WeightedResponse
 from bayesfield.response.linear import LinearResponse, NotSparse
 from bayesfield.types import BoolArray, FloatArray, IndefiniteCurvature, InvalidInput
-
-if TYPE_CHECKING:
-    from bayesfield.learning.objective import Objective, Point, Points
-    from bayesfield.learning.precision.base import Precision
 
 
 def precision_at(objective: Objective, point: Point, form: str) -> Precision:
@@ -42,18 +39,12 @@ def by_products(objective: Objective, point: Point) -> MatrixFree:
 
 
 def block_precision(objective: Objective, point: Point) -> BlockPrecision | None:
-    """P without what ties different inputs, or labels and transitions, to one another, where phases know it.
-
-    Clamped phases, which take something off, are left out: it is then larger than P's own blocks.
-    """
-    free = [(phase, answer) for phase, answer in zip(objective.phases, point.answers, strict=True) if phase.weight > 0]
-    parts = [(phase.weight, phase.blocks(answer)) for phase, answer in free]
-    if not objective.prior.independent or not parts or any(found is None for _, found in parts):
+    """P without what ties different inputs, or labels and transitions, to one another, where phases know it."""
+    parts = objective.blocks(point) if objective.prior.independent else None
+    if parts is None:
         return None
-    known = [(weight, *found) for weight, found in parts if found is not None]
-    blocks: FloatArray = np.sum([weight * own for weight, own, _ in known], axis=0)
-    rest: FloatArray = np.sum([weight * own for weight, _, own in known], axis=0)
-    G, ridge = blocks.shape[1], objective.prior.diagonal
+    (blocks, rest), ridge = parts, objective.prior.diagonal
+    G = blocks.shape[1]
     split = len(blocks) * G
     blocks[:, np.arange(G), np.arange(G)] += ridge[:split].reshape(-1, G)
     return BlockPrecision(blocks, rest + np.diag(ridge[split:]))

@@ -33,8 +33,7 @@ class DensePrecision(Precision):
         return len(self._matrix)
 
     def product(self, vectors: FloatArray) -> FloatArray:
-        result: FloatArray = self._matrix @ vectors
-        return result
+        return self._matrix @ vectors
 
     def solve(self, vectors: FloatArray) -> FloatArray:
         if not self.size:

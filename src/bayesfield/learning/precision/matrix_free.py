@@ -52,8 +52,7 @@ class MatrixFree(Precision):
 
     def product(self, vectors: FloatArray) -> FloatArray:
         own = sum(r.product(vectors) for r in self.responses)
-        result: FloatArray = own / len(self.responses) + self.prior.times(vectors)
-        return result
+        return own / len(self.responses) + self.prior.times(vectors)
 
     def solve(self, vectors: FloatArray) -> FloatArray:
         columns = vectors if vectors.ndim == 2 else vectors[:, None]

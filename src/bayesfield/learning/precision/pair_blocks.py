@@ -10,18 +10,14 @@ What ties edges to one another is left out: a block's inverse is the covariance 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from bayesfield import memory, parallel
 from bayesfield.kernels.likelihood import conditionals as kernel
+from bayesfield.learning.objective import Objective, Point
+from bayesfield.learning.phases.composite import CompositePhase
 from bayesfield.learning.precision.block import BlockPrecision
 from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput
-
-if TYPE_CHECKING:
-    from bayesfield.learning.objective import Objective, Point
-    from bayesfield.learning.phases.composite import CompositePhase
 
 
 def pair_block_precision(objective: Objective, point: Point) -> BlockPrecision:

@@ -30,7 +30,7 @@ from bayesfield.inference.sampling import gibbs_chains as gibbs
 from bayesfield.learning.objective import Objective, Point
 from bayesfield.learning.phases.composite import composite_objective
 from bayesfield.learning.precision.dense import DensePrecision
-from bayesfield.learning.search.learner import Learned, Request
+from bayesfield.learning.search.learner import Learned, Learner, Request
 from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress
 from bayesfield.learning.search.pseudo_likelihood import composite_map
 from bayesfield.types import FloatArray, IntArray, InvalidInput, Options, Outcome, Status
@@ -51,7 +51,7 @@ _SETTLED = 0.1  # standard deviations: Monte-Carlo error of the average at which
 
 
 @dataclass(frozen=True, repr=False)
-class ContrastiveDivergence(Options):
+class ContrastiveDivergence(Options, Learner):
     """Fit by stochastic gradients with short Gibbs chains: ``bf.fit(..., method=bf.ContrastiveDivergence(sweeps=10))``.
 
     sweeps: of the chains in each step. persistent: chains go on from step to step (PCD) instead of starting at the data
@@ -75,20 +75,9 @@ class ContrastiveDivergence(Options):
         if not 0.0 < self.rate < 2.0 or not 0.0 <= self.decay < 1.0:
             raise InvalidInput(f"rate lies between 0 and 2 and decay in [0, 1); got {self.rate} and {self.decay}")
 
-    at_mode = False
-    needs_log_z = False
-    weighted = False
-    own_precision = False
-
     @property
     def name(self) -> str:
         return "pcd" if self.persistent else "cd"
-
-    def minimised(self, objective: Objective) -> Objective:
-        return objective
-
-    def for_evidence(self) -> ContrastiveDivergence:
-        return self
 
     def learn(self, objective: Objective, request: Request) -> Learned:
         return Learned(contrastive_divergence(objective, self, request.start, request.progress))

@@ -19,19 +19,18 @@ Measured on a 4×4 grid: 91 rounds in place of 10,194 to the same nine digits.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from bayesfield.learning.search.learner import Learned, Request
-from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress
+from bayesfield.graph.compiled import CompiledField
+from bayesfield.learning.objective import Objective, Point
+from bayesfield.learning.search.learner import Learned, Learner, Request
+from bayesfield.learning.search.minimise import Log
+from bayesfield.learning.search.optimum import QUIET, Optimum, Progress
 from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput, Options, Outcome, Status
-
-if TYPE_CHECKING:
-    from bayesfield.graph.compiled import CompiledField
-    from bayesfield.learning.objective import Objective, Point
 
 _ROOT = 60  # Newton steps of a one-dimensional solve, at most: it has some ten
 _LEAST = 1e-100  # of C, where no feature varies
@@ -40,7 +39,7 @@ _STRETCH = 4.0  # by how much the longest extrapolation grows when it is reached
 
 
 @dataclass(frozen=True, repr=False)
-class IterativeScaling(Options):
+class IterativeScaling(Options, Learner):
     """Fit by iterative scaling: ``bf.fit(..., method=bf.IterativeScaling(by="factor"))``.
 
     by: "all" parameters in parallel (generalised iterative scaling), or one "factor" after the other (iterative
@@ -60,14 +59,6 @@ class IterativeScaling(Options):
     name = "iterative_scaling"
     at_mode = True
     needs_log_z = True
-    weighted = False
-    own_precision = False
-
-    def minimised(self, objective: Objective) -> Objective:
-        return objective
-
-    def for_evidence(self) -> IterativeScaling:
-        return self
 
     def learn(self, objective: Objective, request: Request) -> Learned:
         start = request.start if request.start is not None else objective.prior.location
@@ -92,10 +83,11 @@ def iterative_scaling(
     """The optimum, within about ``tolerance`` posterior standard deviations in every parameter."""
     groups = scaling_groups(objective.data.cases.field, options.by)
     point = objective.at(start)
-    log = _Log(objective, point, progress)
+    log, variances = Log(progress), objective.variances(point)
     longest = 1.0
     while len(log.items) < options.rounds and not (log.items and progress.expired):
-        if log.add(point) <= tolerance or not np.isfinite(point.value):
+        log.add(point, _distance(point, variances), 1.0)
+        if log.items[-1].distance <= tolerance or not np.isfinite(point.value):
             break
         first = objective.at(_round(objective, groups, point))
         if not np.isfinite(first.value):
@@ -103,18 +95,22 @@ def iterative_scaling(
         if not options.accelerate:
             point = first
             continue
-        log.add(first)
+        log.add(first, _distance(first, variances), 1.0)
         second = _round(objective, groups, first)
         point, longest = _extrapolated(objective, point, first, second, longest)
-    status = _status(log.items, point, tolerance, options)
+    status = _status(log, point, tolerance, options)
     if not status.converged and progress.expired:
         status = replace(status, outcome=Outcome.TIME_UP, detail="")
     return Optimum(point, status, tuple(log.items))
 
 
-def _status(items: list[Iteration], point: Point, tolerance: float, options: IterativeScaling) -> Status:
-    gradient = float(np.abs(point.gradient).max(initial=0.0))
-    history = np.array([i.gradient for i in items])
+def _distance(point: Point, variances: FloatArray) -> float:
+    """To the optimum, in units of a rough width."""
+    return float(np.sqrt(np.sum(point.gradient**2 / variances)))
+
+
+def _status(log: Log, point: Point, tolerance: float, options: IterativeScaling) -> Status:
+    gradient, items, history = float(np.abs(point.gradient).max(initial=0.0)), log.items, log.gradients()
     if np.isfinite(point.value) and items[-1].distance <= tolerance:
         return Status(Outcome.OPTIMUM, len(items), gradient, history=history)
     detail = "the engine's inference did not converge on the way"
@@ -229,19 +225,3 @@ def _extrapolated(
     if new.value <= first.value + _ROUNDING * max(1.0, abs(first.value)):
         return new, grown
     return objective.at(second, first.state), max(longest / _STRETCH, 1.0)
-
-
-class _Log:
-    """Rounds, with the distance to the optimum in units of a rough width."""
-
-    def __init__(self, objective: Objective, first: Point, progress: Progress) -> None:
-        self.items: list[Iteration] = []
-        self._diagonal = objective.variances(first)
-        self._progress = progress
-
-    def add(self, point: Point) -> float:
-        gradient = float(np.abs(point.gradient).max(initial=0.0))
-        distance = float(np.sqrt(np.sum(point.gradient**2 / self._diagonal)))
-        self.items.append(Iteration(len(self.items), point.value, gradient, distance, 1.0))
-        self._progress.tell(self.items[-1])
-        return distance

@@ -38,23 +38,20 @@ class Learner(Protocol):
     needs_log_z: of the engine. weighted: whether it takes cases that count for more or less than one. own_precision:
     whether it gives one where no engine is named."""
 
+    at_mode: bool = False
+    needs_log_z: bool = False
+    weighted: bool = False
+    own_precision: bool = False
+
     @property
     def name(self) -> str: ...
-    @property
-    def at_mode(self) -> bool: ...
-    @property
-    def needs_log_z(self) -> bool: ...
-    @property
-    def weighted(self) -> bool: ...
-    @property
-    def own_precision(self) -> bool: ...
 
     def minimised(self, objective: Objective) -> Objective:
         """What it minimises instead, where that has a price of its own; else the same."""
-        ...
+        return objective
 
     def for_evidence(self) -> Learner:
         """The same with a precision that is the data's curvature plus the prior's, by which variances are chosen."""
-        ...
+        return self
 
     def learn(self, objective: Objective, request: Request) -> Learned: ...

@@ -13,19 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy
 
+from bayesfield.learning.objective import Objective, Point
 from bayesfield.learning.precision.at import by_products, precision_at
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.moment_matching import pseudo_moments
 from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress, Start, Starts
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Outcome, Status
-
-if TYPE_CHECKING:
-    from bayesfield.learning.objective import Objective, Point
 
 SEVERAL = 8  # starts, by default, where some parameters are never shown
 _CHEAP = 0.01  # seconds of counted work for a curvature
@@ -150,7 +148,7 @@ def newton(
     Where the curvature is not positive definite (an approximation breaking down), continues by L-BFGS.
     """
     point = objective.at(start)
-    log = _Log(progress)
+    log = Log(progress)
     crawled = 0
     for _ in range(max_iterations):
         try:
@@ -180,7 +178,7 @@ def lbfgs(
     objective: Objective, start: FloatArray, tolerance: float, max_iterations: int, progress: Progress = QUIET
 ) -> Optimum:
     """L-BFGS (SciPy's). The tolerance is on the gradient, in units of the prior precision and √N."""
-    log = _Log(progress)
+    log = Log(progress)
     best = objective.at(start)
     scale = np.sqrt(objective.weight) + np.sqrt(np.min(objective.prior.diagonal, initial=np.inf))
 
@@ -197,7 +195,9 @@ def lbfgs(
     if len(start):
         options = {"maxiter": max_iterations, "maxfun": 20 * max_iterations, "gtol": tolerance * scale, "maxcor": 20}
         try:
-            minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options={**options, "ftol": 1e-15})
+            scipy.optimize.minimize(
+                value_and_gradient, start, jac=True, method="L-BFGS-B", options={**options, "ftol": 1e-15}
+            )
         except _TimeUp:
             return _ended(Outcome.TIME_UP, best, log)
         if np.isfinite(best.value) and np.abs(best.gradient).max() > tolerance * scale:
@@ -206,7 +206,7 @@ def lbfgs(
     return _ended(Outcome.OPTIMUM if close and np.isfinite(best.value) else Outcome.NO_OPTIMUM, best, log)
 
 
-def _polished(objective: Objective, point: Point, tolerance: float, log: _Log) -> Point:
+def _polished(objective: Objective, point: Point, tolerance: float, log: Log) -> Point:
     """Newton steps of full length, as long as each makes the gradient ten times smaller."""
     for _ in range(_POLISH):
         try:
@@ -239,15 +239,16 @@ def _line_search(objective: Objective, point: Point, direction: FloatArray) -> t
     return point, 0.0
 
 
-def _ended(outcome: Outcome, point: Point, log: _Log) -> Optimum:
+def _ended(outcome: Outcome, point: Point, log: Log) -> Optimum:
     gradient = float(np.abs(point.gradient).max(initial=0.0))
-    history = np.array([i.gradient for i in log.items])
     if not point.status.converged:
         outcome = Outcome.NO_OPTIMUM
-    return Optimum(point, Status(outcome, len(log.items), gradient, history=history), tuple(log.items))
+    return Optimum(point, Status(outcome, len(log.items), gradient, history=log.gradients()), tuple(log.items))
 
 
-class _Log:
+class Log:
+    """The steps of a search, each told to those that watch."""
+
     def __init__(self, progress: Progress) -> None:
         self.items: list[Iteration] = []
         self._progress = progress
@@ -257,3 +258,7 @@ class _Log:
         self.items.append(Iteration(len(self.items), point.value, gradient, distance, step))
         if self._progress is not QUIET:
             self._progress.tell(self.items[-1])
+
+    def gradients(self) -> FloatArray:
+        """The largest entry of each step's gradient."""
+        return np.array([i.gradient for i in self.items])

@@ -11,36 +11,27 @@ the form in which a factor's table has no such part.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, cg
 
-from bayesfield.learning.search.learner import Learned, Request
+from bayesfield.learning.objective import Objective
+from bayesfield.learning.search.learner import Learned, Learner, Request
 from bayesfield.learning.search.optimum import Optimum
 from bayesfield.response.indicators import slot_states
 from bayesfield.types import FloatArray, GraphArrays, InvalidInput, Options, Outcome, Status
-
-if TYPE_CHECKING:
-    from bayesfield.learning.objective import Objective
 
 _RIDGE = 1e-6  # settles parameters that the tables leave open
 _TIGHT, _STEPS = 1e-12, 1000  # of conjugate gradients
 
 
 @dataclass(frozen=True, repr=False)
-class PseudoMoments(Options):
+class PseudoMoments(Options, Learner):
     """Pseudo-moment matching as a learner. It knows no prior."""
 
     name = "pseudo_moments"
-    at_mode = False
-    needs_log_z = False
-    weighted = False
-    own_precision = False
-
-    def minimised(self, objective: Objective) -> Objective:
-        return objective
 
     def for_evidence(self) -> PseudoMoments:
         raise InvalidInput(

@@ -10,7 +10,7 @@ import numpy as np
 from bayesfield.learning.phases.composite import composite_objective, sandwich
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.precision.pair_blocks import pair_block_precision
-from bayesfield.learning.search.learner import Learned, Request
+from bayesfield.learning.search.learner import Learned, Learner, Request
 from bayesfield.learning.search.minimise import lbfgs, newton
 from bayesfield.learning.search.optimum import QUIET, Optimum, Progress
 from bayesfield.response.base import require_dense
@@ -26,7 +26,7 @@ TIGHT = 1e-9  # posterior standard deviations: Newton's steps are quadratic, so 
 
 
 @dataclass(frozen=True, repr=False)
-class PseudoLikelihood(Options):
+class PseudoLikelihood(Options, Learner):
     """Fit by composite likelihood: ``bf.fit(..., method=bf.PseudoLikelihood(block=16))``.
 
     block: most joint states of a block of neighbouring variables; 1 stands for single sites, the pseudo-likelihood.
@@ -43,8 +43,6 @@ class PseudoLikelihood(Options):
             raise InvalidInput(f'covariance is "sandwich" or "naive"; got {self.covariance!r}')
 
     name = "pseudo_likelihood"
-    at_mode = False
-    needs_log_z = False
     weighted = True
     own_precision = True
 

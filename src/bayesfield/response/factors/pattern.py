@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.linalg import spilu
 
 from bayesfield import parallel
 from bayesfield.kernels.cholesky import supernodes
@@ -86,7 +85,7 @@ def _minimum_degree(rows: IntArray, columns: IntArray, n: int) -> IntArray:
     ptr, column, value = supernodes.both_sides(rows, columns, n, _LITTLE)
     matrix = sparse.csc_array((value, column, ptr), shape=(n, n))
     loose = {"SymmetricMode": True}
-    found = spilu(matrix, 1.0, 1.0, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=loose)
+    found = sparse.linalg.spilu(matrix, 1.0, 1.0, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=loose)
     result: IntArray = found.perm_c.astype(np.int64)
     return result
 
