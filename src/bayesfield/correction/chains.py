@@ -16,7 +16,7 @@ and the second half of the moves, in units of it, says that they had not arrived
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -89,6 +89,9 @@ class _Reference:
         return result
 
 
+Walk = Callable[[_Budget, FloatArray, _Reference, int, np.random.Generator, bool], Iterator[tuple[FloatArray, float]]]
+
+
 def run_chains(
     objective: Objective,
     start: FloatArray,
@@ -102,31 +105,29 @@ def run_chains(
     """Draws worth ``goal`` independent ones, or as many as ``most`` evaluations give; None where they do not suffice
     to warm up. start: (M, F), a chain each, spread wider than the posterior."""
     budget, few = _Budget(objective, most, progress), start.shape[1] <= FEW
-    walk = _ellipses if few else _hamiltonian
+    walk: Walk = _ellipses if few else _hamiltonian
     points, reference = start, _Reference(mean, _factor(covariance))
     for number in range(_ROUNDS):
-        moves, kept = (5 if few else 4 * 2**number), []
-        for points, step in walk(budget, points, reference, moves, rng, adapt=True):
-            kept.append(points)
-            reference = _Reference(reference.mean, reference.factor, step)
+        moved = list(walk(budget, points, reference, 5 if few else 4 * 2**number, rng, True))
+        kept, (points, step) = [there for there, _ in moved], moved[-1]
         if budget.over:
             return None
         late, factor = np.concatenate(kept[len(kept) // 2 :]), reference.factor
         if len(late) >= _ENOUGH * start.shape[1]:
             factor = _factor(np.cov(late.T).reshape(start.shape[1], -1))
-        reference = _Reference(late.mean(axis=0), factor, reference.step)
+        reference = _Reference(late.mean(axis=0), factor, step)
         _tell(progress, number, float(np.abs(reference.mean - mean).max(initial=0.0)))
     return _collected(budget, walk, points, reference, goal, rng)
 
 
 def _collected(
-    budget: _Budget, walk: object, points: FloatArray, reference: _Reference, goal: float, rng: np.random.Generator
+    budget: _Budget, walk: Walk, points: FloatArray, reference: _Reference, goal: float, rng: np.random.Generator
 ) -> ChainDraws:
     """Moves until they are worth the goal. What has not arrived when they are is warm-up, and as much is done again."""
     kept: list[FloatArray] = []
     moves = 20
     while True:
-        kept += [p for p, _ in walk(budget, points, reference, moves, rng, adapt=False)]  # type: ignore[operator]
+        kept += [p for p, _ in walk(budget, points, reference, moves, rng, False)]
         points = kept[-1]
         judged = _judged(np.array(kept), budget.spent)
         if budget.over or (judged.settled and judged.effective >= goal):
@@ -186,7 +187,7 @@ def _ellipses(
         scale = 0.5 * (freedom + np.sum(scores**2, axis=1)) / rng.gamma(0.5 * (freedom + size), size=chains)
         other = np.sqrt(scale)[:, None] * rng.standard_normal((chains, size))
         level = height + np.log(rng.random(chains))
-        angle = rng.uniform(0.0, 2.0 * np.pi, chains)
+        angle = np.asarray(rng.uniform(0.0, 2.0 * np.pi, chains))
         low, high = angle - 2.0 * np.pi, angle.copy()
         moved, lifted, left = scores.copy(), height.copy(), np.arange(chains)
         for _ in range(_HALVINGS):
@@ -215,8 +216,8 @@ def _log_t(scores: FloatArray, freedom: float) -> FloatArray:
 def _hamiltonian(
     budget: _Budget, points: FloatArray, reference: _Reference, moves: int, rng: np.random.Generator, adapt: bool
 ) -> Iterator[tuple[FloatArray, float]]:
-    """Every chain by leapfrog steps through about a quarter of a period, then accepted or not (Neal 2011). The length of
-    the steps, the same for all chains up to some jitter, follows the share that is accepted."""
+    """Every chain by leapfrog steps through about a quarter of a period, then accepted or not (Neal 2011). The length
+    of the steps, the same for all chains up to some jitter, follows the share that is accepted."""
     chains, size = points.shape
     scores, step = reference.scores(points), reference.step
     height, gradient = budget.at(points)

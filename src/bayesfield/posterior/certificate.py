@@ -22,7 +22,7 @@ from bayesfield.correction.marginals import SkewedMarginals
 from bayesfield.correction.second_order import FAR
 from bayesfield.correction.skewness import from_skewed, to_skewed
 from bayesfield.learning.search.learner import LEARNERS
-from bayesfield.posterior.record import TOLERATED, Certificate, FitRecord, beyond_noise
+from bayesfield.posterior.record import Certificate, FitRecord
 from bayesfield.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -36,12 +36,13 @@ MOST = 2048  # draws with many parameters
 MOST_EVEN = 8192  # draws that fill a space of few parameters evenly, to see probabilities to 0.005
 _JOINT = 500  # parameters up to which all of them vary
 _DIRECTIONS = 8  # parameters that vary where there are more
-_FAIR = (0.3, 0.25, 0.05)  # shift, width and probability of a fair one
+_GOOD = np.array([0.1, 0.1, 0.01])  # shift (sd), width (log) and probability of a good one
+_FAIR = np.array([0.3, 0.25, 0.05])  # … of a fair one
 _ENOUGH = 400.0  # effective draws of a good one: four errors of a shift are 0.2 sd
 _SPREAD = 0.25  # of the log weights for each parameter: half of it is a divergence that shows in widths
 _FEW = 50.0  # effective draws below which nothing can be said
 _BLOCKS = 4  # of draws with points of their own, whose scatter is the Monte-Carlo error
-_ERRORS = 4.0  # standard errors beyond which a figure is told from noise
+_ERRORS = {"few": 2.0, "many": 4.0}  # standard errors that are taken off: with many parameters hundreds of figures
 _SHARE, _ALWAYS = 0.2, 0.05  # of the work of a fit, and seconds, that a certificate may take
 _Z95 = 1.959963984540054
 _EFFECTIVE = 400.0  # independent draws of a good posterior that is made of draws
@@ -49,10 +50,11 @@ _NOISY = 0.1  # sd: Monte-Carlo error of the means of a good one
 
 
 class _Figures(NamedTuple):
-    """distances, errors: (3,), of the figure that lies farthest beyond its error."""
+    """distances, errors: (3,), of the figure that lies farthest beyond its error; excess: by how much, (3,)."""
 
     distances: FloatArray
     errors: FloatArray
+    excess: FloatArray
 
 
 def certify(
@@ -73,22 +75,22 @@ def certify(
         if weighted is None or (len(which) > EVEN and (weighted.k > TRUSTED or weighted.effective < _FEW)):
             which = leaning(marginals)
             weighted = _along(objective, marginals, precision, which, count, rng)
-            space = "those that lean most: " + ", ".join(names[k] for k in which)
+            space = "those that lean most: " + ", ".join(names[int(k)] for k in which)
     if weighted is None:
         return _marked(Certificate(*_unweighted(record, objective, count)), record)
     figures = _figures(weighted, marginals, which)
     spread = float(np.log(len(weighted.points) / max(weighted.effective, 1e-9)) / len(which))
     verdict, advice = _judged(weighted, figures, spread)
-    shift, width, probability = (float(v) for v in figures.distances)
+    shift, width, probability = figures.distances.tolist()
     certificate = Certificate(
         verdict, advice, weighted.k, shift, width, probability, tuple(figures.errors.tolist()), len(weighted.points),
-        weighted.effective, spread, space,
+        weighted.effective, float(np.max(figures.excess / _GOOD)), spread, space,
     )  # fmt: skip
     return _marked(certificate, record)
 
 
 def affordable_draws(size: int, inference: float, total: float) -> int:
-    """How many to weigh: within a fifth of the counted work of the fit, or what takes 0.05 s. inference: work of one."""
+    """How many to weigh: within a fifth of the counted work of the fit, or 0.05 s. inference: work of one."""
     count = int(max(_SHARE * total, _ALWAYS) / inference) if inference > 0 else MOST_EVEN
     count = min(count, MOST_EVEN if size <= EVEN else MOST)
     return count if count >= LEAST else 0
@@ -159,24 +161,15 @@ def _figures(weighted: Weighted, marginals: SkewedMarginals, which: IntArray) ->
     variance = w @ (x - mean) ** 2
     below = [marginals.below(v)[which] for v in (np.zeros_like(marginals.mean), *ends)]
     each = [x, 0.5 * ((x - mean) ** 2 / np.maximum(variance, 1e-300) - 1.0), *((x < a).astype(np.float64) for a in at)]
-    distances = [
-        mean,
-        0.5 * np.log(np.maximum(variance, 1e-300)),
-        *(w @ y - b for y, b in zip(each[2:], below, strict=True)),
-    ]
+    apart = [w @ y - b for y, b in zip(each[2:], below, strict=True)]
     errors = [np.sqrt(np.maximum(w**2 @ (y - w @ y) ** 2, 1e-12)) for y in each]
     share = _evenness(w, each, errors)
-    size = np.abs(np.array([distances[0], distances[1], _farthest(np.array(distances[2:]))]))
+    width = 0.5 * np.log(np.maximum(variance, 1e-300))
+    size = np.array([np.abs(mean), np.abs(width), np.abs(apart).max(axis=0)])
     noise = share * np.array([errors[0], errors[1], np.max(errors[2:], axis=0)])
-    worst = np.argmax(size - _ERRORS * noise, axis=1)
-    rows = np.arange(3)
-    return _Figures(size[rows, worst], noise[rows, worst])
-
-
-def _farthest(values: FloatArray) -> FloatArray:
-    """Of the rows, the entry of largest size in each column."""
-    result: FloatArray = np.abs(values).max(axis=0)
-    return result
+    excess = size - _ERRORS["few" if len(which) <= EVEN else "many"] * noise
+    rows, worst = np.arange(3), np.argmax(excess, axis=1)
+    return _Figures(size[rows, worst], noise[rows, worst], np.maximum(excess[rows, worst], 0.0))
 
 
 def _evenness(w: FloatArray, each: Sequence[FloatArray], errors: Sequence[FloatArray]) -> float:
@@ -193,12 +186,12 @@ def _evenness(w: FloatArray, each: Sequence[FloatArray], errors: Sequence[FloatA
 
 
 def _judged(weighted: Weighted, figures: _Figures, spread: float) -> tuple[str, str]:
-    far = beyond_noise(figures.distances, figures.errors, _FAIR) > 1.0
+    far = bool((figures.excess > _FAIR).any())
     if weighted.k > TRUSTED or weighted.effective < _FEW or far:
         return POOR, (
             'no Gaussian fits this posterior: take correction="draws", bf.sample_posterior, or a narrower prior'
         )
-    near = beyond_noise(figures.distances, figures.errors, TOLERATED) <= 1.0
+    near = bool((figures.excess <= _GOOD).all())
     if near and weighted.effective >= _ENOUGH and spread <= _SPREAD:
         return GOOD, "means, widths and probabilities agree with weighted draws"
     return FAIR, 'rough in the tails: correction="draws" is exact where one can wait'
@@ -240,24 +233,15 @@ def _marks(record: FitRecord, correction: CorrectionRecord, weighed: bool) -> li
     """What is wrong, the verdict at best, and the advice; the worst first."""
     learned = record.prior is None or record.prior.settled
     check = record.check
+    failed = check is not None and not check.passed
+    far = correction.reason.startswith(FAR) and not weighed
+    noisy = correction.error > _NOISY
     return [
         (not record.status.converged, POOR, f"the search did not end at a mode ({record.status})"),
         (not record.inference.converged, POOR, f"inference did not converge ({record.inference})"),
         (not learned, POOR, "the prior that the data choose did not converge"),
-        (
-            check is not None and not check.passed,
-            POOR,
-            "the check by sampling failed: " + (check.verdict if check else ""),
-        ),
+        (failed, POOR, "the check by sampling failed: " + (check.verdict if check else "")),
         (not correction.settled, POOR, "the correction did not converge: draws by bf.sample_posterior are right here"),
-        (
-            correction.reason.startswith(FAR) and not weighed,
-            POOR,
-            'far from a Gaussian: take correction="draws" or bf.sample_posterior',
-        ),
-        (
-            correction.error > _NOISY,
-            FAIR,
-            f"Monte-Carlo error of the means {correction.error:.2f} sd: take more chains",
-        ),
+        (far, POOR, 'far from a Gaussian: take correction="draws" or bf.sample_posterior'),
+        (noisy, FAIR, f"the means have a Monte-Carlo error of {correction.error:.2f} sd: take more chains"),
     ]

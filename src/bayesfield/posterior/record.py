@@ -1,6 +1,5 @@
 """How a posterior was found: the plan that was followed, and what came of it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,8 +19,6 @@ _FORMS = {  # what a form leaves out, where it leaves anything out
 
 _GOOD, _FAIR = 0.1, 0.3  # root mean square bias in posterior sd
 _WIDTHS = 0.1  # largest share by which the median width may be off
-TOLERATED = (0.1, 0.1, 0.01)  # shift (sd), width (log) and probability of a posterior that is called good
-_ERRORS = 4.0  # standard errors that are taken off of these: hundreds of figures are compared
 _SPREAD = 0.1  # of the log weights for each parameter, likewise
 _SLACK = 0.5  # of what is tolerated, beyond which draws are taken where they are affordable
 
@@ -133,11 +130,12 @@ class Certificate:
     beyond Monte-Carlo error), "fair" (0.3 sd, 25 %, 0.05) or "poor". advice: one sentence. pareto_k: shape of the tail
     of the importance weights, NaN where there were none; above 0.7 they tell nothing but that. shift, width,
     probability: largest distances of a mean (sd), of a log sd and of a probability P(λ < x), at zero and at the ends
-    of the 95 % intervals, as estimated, and error: the Monte-Carlo errors of these three. n_draws, effective: how
-    many draws, and what they were worth. spread: log(n_draws / effective) for each parameter that varied, about twice
-    its share of the Kullback-Leibler divergence. space: what varied. skewness: the largest. monte_carlo: error of the means
-    (sd). mixing: how far apart chains were that began apart (R-hat; NaN where there were none). checked: what the
-    check by sampling said, where there was one.
+    of the 95 % intervals, as estimated; error: the Monte-Carlo errors of these three; distance: the largest of the
+    three beyond its error, in units of what a good posterior may have. n_draws, effective: how many draws, and what
+    they were worth. spread: log(n_draws / effective) for each parameter that varied, about twice its share of the
+    Kullback-Leibler divergence. space: what varied. skewness: the largest. monte_carlo: error of the means (sd).
+    mixing: how far apart chains were that began apart (NaN where there were none). checked: what the check by
+    sampling said, where there was one.
     """
 
     verdict: str
@@ -149,6 +147,7 @@ class Certificate:
     error: tuple[float, float, float] = (0.0, 0.0, 0.0)
     n_draws: int = 0
     effective: float = 0.0
+    distance: float = float("nan")
     spread: float = float("nan")
     space: str = ""
     skewness: float = 0.0
@@ -160,28 +159,15 @@ class Certificate:
         parts = [f"{self.verdict}: {self.advice}"]
         if self.n_draws:
             parts.append(
-                f"k = {self.pareto_k:.2f} of {self.n_draws:,} draws over {self.space} (worth {self.effective:,.0f}); means "
-                f"within {self.shift:.2f} sd, widths within {np.expm1(self.width):.0%}"
+                f"k = {self.pareto_k:.2f} of {self.n_draws:,} draws over {self.space} (worth {self.effective:,.0f}); "
+                f"means within {self.shift:.2f} sd, widths within {np.expm1(self.width):.0%}"
             )
         return "; ".join(parts)
-
-    @property
-    def distance(self) -> float:
-        """The three distances beyond their Monte-Carlo errors, in units of what a good one may have: the largest."""
-        return beyond_noise((self.shift, self.width, self.probability), self.error, TOLERATED)
 
     @property
     def worth_drawing(self) -> bool:
         """Whether draws would be better, where they are affordable."""
         return self.verdict != "good" or self.distance > _SLACK or self.spread > _SPREAD
-
-
-def beyond_noise(distances: Sequence[float], errors: Sequence[float], tolerated: Sequence[float]) -> float:
-    """The largest distance beyond _ERRORS standard errors, in units of what is tolerated; NaN where there are none."""
-    if not np.isfinite(distances).all():
-        return float("nan")
-    rest = np.maximum(np.asarray(distances) - _ERRORS * np.asarray(errors), 0.0)
-    return float(np.max(rest / np.asarray(tolerated)))
 
 
 @dataclass(frozen=True)
