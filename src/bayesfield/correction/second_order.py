@@ -33,10 +33,10 @@ class CorrectionRecord:
 
     kind: "none", "mean", "variational", "draws", "profile", or "expectation propagation" for what that found. steps:
     natural-gradient steps. shift: root mean square and largest move of the mean, in Laplace standard deviations: how
-    non-Gaussian the posterior looked. sd_ratio: median of corrected over Laplace sd. error: Monte-Carlo error of the means, root mean
-    square in posterior sd. settled: whether the steps converged. failed: share of draws at which the engine gave no
-    answer. reason: why this kind, where it was chosen. skewness: the largest of any marginal. effective: how many
-    independent draws a posterior made of draws is worth; 0 for the others.
+    non-Gaussian the posterior looked. sd_ratio: median of corrected over Laplace sd. error: Monte-Carlo error of the
+    means, root mean square in posterior sd. settled: whether the steps converged. failed: share of draws at which the
+    engine gave no answer. reason: why this kind, where it was chosen. skewness: the largest of any marginal.
+    effective: how many independent draws a posterior made of draws is worth; 0 for the others.
     """
 
     kind: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.learner import LEARNERS
 from bayesfield.model.field import RandomField
+from bayesfield.posterior.certificate import affordable_draws, certify, certify_draws
 from bayesfield.posterior.check import check_fit
 from bayesfield.posterior.edges import (
     Signs,
@@ -42,12 +43,13 @@ from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidI
 if TYPE_CHECKING:
     from bayesfield.inference.contract import Engine
     from bayesfield.model.prior import Parametrised, Prior
-    from bayesfield.posterior.record import Check, FitRecord
+    from bayesfield.posterior.record import Certificate, Check, FitRecord
 
 _WITHOUT_DATA = (
     "this posterior came without its data (a file and a pickle leave them out), so there is nothing to hold it "
     "against: posterior.with_data(X) gives them back"
 )
+_JUDGED = 5.0  # seconds of counted work, a fifth of which a certificate may take when it is asked for
 _JOINT_DRAWS = 4000
 _DENSE = 4000  # parameters up to which joint statements make the precision dense
 
@@ -158,6 +160,21 @@ class Posterior(Views):
         return log_evidence(Peak(self.objective, self.mode, self.laplace_precision, self.mean, self.form), n_draws, rng)
 
     @cached_property
+    def certificate(self) -> Certificate:
+        """How far it may be trusted: as the fit judged it, or judged now (posterior.certificate)."""
+        record = self.record
+        if record.certificate is not None:
+            return record.certificate
+        if record.correction.kind == "draws":
+            return certify_draws(record)
+        objective = self.objective if self.laplace_precision is not None or record.method not in LEARNERS else None
+        count = 0
+        if objective is not None and objective.has_log_z:
+            count = affordable_draws(len(self.mean), objective.price().each, _JUDGED)
+        marginals = SkewedMarginals(self.mean, self.form.sd, self.skewness)
+        return certify(objective, self.field.parameter_names, marginals, self.form, record, count)
+
+    @cached_property
     def log_evidence(self) -> float:
         """log p(D) in nats; ``evidence()`` also tells its error."""
         return self.evidence().value
@@ -247,7 +264,7 @@ class Posterior(Views):
         if joint:
             noise = np.random.default_rng(0).standard_normal((len(self.mean), _JOINT_DRAWS))
             z = widest_at_once(self._densely().form.draws(noise).T / self.form.sd, level)
-        return pd.DataFrame(
+        table = pd.DataFrame(
             {
                 "mean": self.mean,
                 "sd": self.sd,
@@ -257,6 +274,9 @@ class Posterior(Views):
             },
             index=pd.Index(self.field.parameter_names, name="parameter"),
         )
+        if self.record.certificate is not None:
+            table.attrs["certificate"] = asdict(self.record.certificate)
+        return table
 
     def without_data(self) -> Posterior:
         """The same, without the cases that it came from: small to keep, but with nothing to check it against."""
@@ -287,9 +307,10 @@ class Posterior(Views):
         return result
 
     def __repr__(self) -> str:
+        judged = self.record.certificate
         return (
             f"Posterior({len(self.mean)} parameters, {self.record.n_cases} cases, {self.record.engine}: "
-            f"{self.record.status})"
+            f"{self.record.status}" + ("" if judged is None else f"; {judged.verdict}: {judged.advice}") + ")"
         )
 
 
