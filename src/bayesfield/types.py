@@ -63,8 +63,8 @@ class Outcome(Enum):
     )
     TIME_UP = "stopped by time_limit before it converged: what is here is the best so far; give it more time"
     SLOW = (
-        "chains that began at the data and chains that began at random disagree: they mix too slowly to sample from; "
-        "use bf.Exact() or bf.Kikuchi(), or a longer burn_in"
+        "chains that began apart have not met: they mix too slowly to sample from, and the weights of what they do not "
+        "cross are not known; use bf.Exact() or bf.Kikuchi(), or a longer burn_in"
     )
     INDEFINITE = (
         "the curvature is not positive definite here: the engine's approximation breaks down at these couplings; use "
