@@ -92,13 +92,18 @@ _GOOD = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How a computation ended, with the figures that show it."""
+    """How a computation ended, with the figures that show it.
+
+    mixing: of Gibbs chains, how far they are from having forgotten where they began, over the most that is allowed:
+    above 1 they have not mixed (inference.sampling.mixing); None where no chains ran, or too few to tell.
+    """
 
     outcome: Outcome
     iterations: int = 0
     residual: float = 0.0
     detail: str = ""
     history: FloatArray = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
+    mixing: float | None = None
 
     @property
     def converged(self) -> bool:
@@ -153,7 +158,7 @@ class BayesfieldError(Exception):
 
 
 class FitWarning(UserWarning):
-    """A fit did not end as it should; its numbers are not to be trusted."""
+    """A fit, or chains that were to draw states, did not end as they should; the numbers are not to be trusted."""
 
 
 class InvalidInput(BayesfieldError, ValueError):  # noqa: N818 - reads as what it says

@@ -61,7 +61,7 @@ class Beliefs:
     @property
     def mixing(self) -> float | None:
         """How far sampled chains are from having mixed: above 1 they have not (sampling.mixing); None if not told."""
-        return getattr(getattr(self.marginals.state, "mixing", None), "figure", None)
+        return self.status.mixing
 
     @property
     def effective_samples(self) -> FloatArray | None:

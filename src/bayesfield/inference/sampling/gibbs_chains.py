@@ -34,8 +34,7 @@ class Chains(NamedTuple):
     """Where the chains stand, and what each batch of them found; ``Sampled.infer(start=…)`` goes on from here.
 
     Chain c began in way c mod groups (mixing.WAYS). early: states that are kept until they are old enough to tell
-    whether chains remember them; lag: sweeps since then. before: those that did tell, ``mixing.lag`` sweeps before the
-    end of the run that was judged last. mixing: None where chains are too few, or too young, to tell.
+    whether chains remember them; lag: sweeps since then. mixing: None where chains are too few, or too young, to tell.
     """
 
     states: NDArray[np.int32]  # (snapshots, chains, n), the last is where they stand
@@ -44,7 +43,6 @@ class Chains(NamedTuple):
     groups: int
     early: NDArray[np.int32]  # (chains, n)
     lag: int
-    before: NDArray[np.int32]  # (chains, n)
     mixing: Mixing | None = None
 
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
+from scipy import linalg, special
 
 from bayesfield.kernels import tables as kernel
 from bayesfield.types import FloatArray
@@ -46,14 +46,15 @@ States = NDArray[np.int32]
 
 
 class Mixing(NamedTuple):
-    """How far chains are from having mixed. Both figures are in units of their limits: 1 is the most that chance does.
+    """How far chains are from having mixed. memory and apart are in units of their limits: 1 is the most allowed.
 
-    memory: correlation of states with those ``lag`` sweeps before. apart: difference of chains that began in different
-    ways. groups: in how many ways.
+    memory: correlation of states with those ``lag`` sweeps before; kept: the largest such correlation itself. apart:
+    difference of chains that began in different ways. groups: in how many ways.
     """
 
     memory: float
     apart: float
+    kept: float
     lag: int
     groups: int
 
@@ -92,26 +93,54 @@ def judge(
     direction, along = _slowest(x, y, groups)
     energies = [_energies(graph, thetas, s) for s in (before, *_some(kept))]
     first, last = (batch.centred(e[:, None])[:, 0] for e in (energies[0], energies[-1]))
-    remembered = max(
-        along / max(_ALONG, _NOISE / np.sqrt(chains)),
-        _correlation(first, last) / max(_SINGLE, _NOISE / np.sqrt(chains)),
-        _largest_overlap(before, kept[-1], len(scores), batch),
-    )
+    of_energy, single = _correlation(first, last), _largest_overlap(before, kept[-1], len(scores), batch)
+    noise, largest = _NOISE / np.sqrt(chains), -special.ndtri(_ONE_OF_MANY / n) / np.sqrt(chains)
+    memory = max(along / max(_ALONG, noise), of_energy / max(_SINGLE, noise), single / max(_SINGLE, largest), 0.0)
     means = np.mean([scores[s] for s in _some(kept)], axis=0, dtype=np.float32)
     figures = np.column_stack([means, means @ direction, np.mean(energies[1:], axis=0)])
-    return Mixing(max(remembered, 0.0), _apart(batch.centred(figures), groups), lag, groups)
+    most = float(np.clip(max(along, of_energy, single), 0.0, 1.0))
+    return Mixing(memory, _apart(batch.centred(figures), groups), most, lag, groups)
 
 
-def persistent_error(before: FloatArray, after: FloatArray, mean: FloatArray, groups: int) -> FloatArray:
-    """What is unknown of the means of figures (chains, F) by chains that have not mixed: a standard deviation, (F,).
+def unmixed_error(mixing: Mixing, variance: FloatArray, chain_means: FloatArray) -> FloatArray:
+    """What chains leave unknown of the means of figures, a standard error, (F,): nothing where they have mixed.
 
-    √(what a chain keeps of its figure + the spread of the groups' means): between states of the field that chains do
-    not cross, the weights are those of the starts. mean: (chains, F), averaged over the snapshots.
+    variance: of the figures over all chains. chain_means: (chains, F), to within a constant. Chains that keep a share r
+    of where they were are worth 1/r independent draws, however many they are: the weights of states that they do not
+    cross are those of the starts. To this comes the spread of the groups' means. *Measured* on 60 lattices of 3×3 to
+    8×8 with couplings from 0.8 to 2 of one and of both signs: the true error is within twice this in 99.9 % of the
+    means; with what each figure keeps by itself, instead of its variance, it was in 95 %.
     """
-    kept = np.mean((before - before.mean(axis=0)) * (after - after.mean(axis=0)), axis=0)
-    by_group = np.array([mean[g::groups].mean(axis=0) for g in range(groups)])
-    result: FloatArray = np.sqrt(np.maximum(kept, 0.0) + by_group.var(axis=0))
+    if mixing.mixed:
+        return np.zeros_like(variance)
+    by_group = np.array([chain_means[g :: mixing.groups].mean(axis=0) for g in range(mixing.groups)])
+    result: FloatArray = np.sqrt(mixing.kept * variance + by_group.var(axis=0))
     return result
+
+
+def group_gap(chain_means: FloatArray, groups: int, factor: tuple[FloatArray, bool]) -> float:
+    """√(dᵀP⁻¹d / F), of the largest difference d of a group's mean from the others'; 0 where chance makes it.
+
+    chain_means: (chains, F). factor: Cholesky's, of P. Over all directions and not figure by figure: what chains do
+    not cross is stiff, and moves each a little only. Chance is Hotelling's T², once in 1,000; with too few chains for
+    the number of figures it cannot be told, and nothing is said.
+    """
+    chains, F = chain_means.shape
+    if chains < 2 * F + groups or not F:
+        return 0.0
+    own = [chain_means[g::groups] for g in range(groups)]
+    centred = np.concatenate([part - part.mean(axis=0) for part in own])
+    free = chains - groups
+    covariance = centred.T @ centred / free
+    covariance[np.diag_indices(F)] += 1e-12 + 1e-9 * np.diag(covariance)  # figures that do not vary
+    total, worst = chain_means.sum(axis=0), 0.0
+    for part in own:
+        d = part.mean(axis=0) - (total - part.sum(axis=0)) / (chains - len(part))
+        size = 1.0 / len(part) + 1.0 / (chains - len(part))
+        t_squared = float(d @ linalg.solve(covariance, d, assume_a="pos")) / size
+        if special.fdtrc(F, free - F + 1, t_squared * (free - F + 1) / (F * free)) < _BY_CHANCE / groups:
+            worst = max(worst, float(np.sqrt(d @ linalg.cho_solve(factor, d) / F)))
+    return worst
 
 
 class _Batches:
@@ -173,7 +202,7 @@ def _leading(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float
 
 
 def _largest_overlap(before: States, after: States, states: int, batch: _Batches) -> float:
-    """Over its limit, the largest correlation of a variable's indicators of its states, all states together.
+    """The largest correlation of a variable's indicators of its states, all states together.
 
     (P(x = x') − Σ_s p_s p'_s) / √((1 − Σ p_s²)(1 − Σ p'_s²)), within batches of chains.
     """
@@ -183,11 +212,8 @@ def _largest_overlap(before: States, after: States, states: int, batch: _Batches
     for s in range(states):
         p, q = (batch.sums((x == s).astype(np.float32)) for x in (before, after))
         covariance, first, last = covariance - p * q / sizes, first - p * p / sizes, last - q * q / sizes
-    chains = int(sizes.sum())
     scale = np.sqrt((first.sum(axis=0) + 2.0 * _RARE) * (last.sum(axis=0) + 2.0 * _RARE))
-    largest = float(np.max(covariance.sum(axis=0) / scale))
-    noise = -special.ndtri(_ONE_OF_MANY / before.shape[1]) / np.sqrt(chains)
-    return largest / max(_SINGLE, noise)
+    return float(np.max(covariance.sum(axis=0) / scale))
 
 
 def _apart(figures: NDArray[np.float32], groups: int) -> float:

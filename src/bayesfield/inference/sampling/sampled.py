@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayesfield import memory
-from bayesfield.graph.compiled import features
 from bayesfield.inference.contract import Price, Traits
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.inference.sampling import gibbs_chains as gibbs
 from bayesfield.inference.sampling.gibbs_chains import Chains
-from bayesfield.inference.sampling.mixing import judge, persistent_error
+from bayesfield.inference.sampling.mixing import judge, unmixed_error
 from bayesfield.response.sampled import SampleResponse
 from bayesfield.types import (
     Cost,
@@ -93,34 +92,38 @@ class Sampled(Options):
         """
         thetas = np.broadcast_to(theta, (self.batches, len(theta)))
         chains = self._run(graph, thetas, start, parts=1)
-        worst = float(monte_carlo_error(chains.batch_means).max(initial=0.0))
-        outcome, how = Outcome.SAMPLED, "too few chains to tell whether they mix"
-        if chains.mixing is not None:
-            how = str(chains.mixing)
-        if chains.mixing is not None and not chains.mixing.mixed:
-            outcome, worst = Outcome.SLOW, float(np.hypot(worst, _unknown(graph, chains)))
+        tables, error = chains.batch_means.mean(axis=0), monte_carlo_error(chains.batch_means)
+        mixing, figure, outcome = chains.mixing, None, Outcome.SAMPLED
+        how = "whether they mix cannot be told by so few"
+        if mixing is not None:
+            figure, how = mixing.figure, str(mixing)
+            if not mixing.mixed:
+                outcome, error = Outcome.SLOW, np.sqrt(error**2 + mixing.kept * tables * (1.0 - tables))
+        worst = float(error.max(initial=0.0))
         detail = f"{self.chains} chains × {self.sweeps} sweeps, largest error of a mean {worst:.2g}; {how}"
-        status = Status(outcome, self.sweeps, worst, detail)
-        return Marginals(float("nan"), chains.batch_means.mean(axis=0), status, chains)
+        return Marginals(float("nan"), tables, Status(outcome, self.sweeps, worst, detail, mixing=figure), chains)
 
     def spread(self, graph: Graph, thetas: FloatArray, start: Chains | None = None) -> Chains:
         """Chains at many potentials at once, thetas (batches, T): an equal share of the chains at each."""
         return self._run(graph, thetas, start, parts=len(thetas))
 
-    def begin(self, graph: Graph, thetas: FloatArray, cases: IntArray | None = None) -> Chains:
+    def begin(self, graph: Graph, theta: FloatArray, cases: IntArray | None = None) -> Chains:
         """Chains after their burn-in, which began at random, at low temperature, and at the cases (N, n) if given."""
+        return self._begin(graph, np.broadcast_to(theta, (self.batches, len(theta))), cases)
+
+    def _begin(self, graph: Graph, thetas: FloatArray, cases: IntArray | None) -> Chains:
         memory.require(self.preview(graph), "sampling", "Take fewer chains: bf.Sampled(chains=…).")
         states, seeds, ways = gibbs.begun_apart(graph, thetas, self.chains, self.seed, cases)
         unjudged = min(self.burn_in, self.burn_in + self.sweeps - self._lag)
         gibbs.run(graph, thetas, states, seeds, unjudged, count=False)
         early = states.copy()
         gibbs.run(graph, thetas, states, seeds, self.burn_in - unjudged, count=False)
-        return Chains(states[None], seeds, np.empty((0, 0)), ways, early, self.burn_in - unjudged, early)
+        return Chains(states[None], seeds, np.empty((0, 0)), ways, early, self.burn_in - unjudged)
 
     def _run(self, graph: Graph, thetas: FloatArray, start: Chains | None, parts: int) -> Chains:
         """parts: how many of the batches' potentials differ, 1 or all."""
         if start is None:
-            start = self.begin(graph, thetas)
+            start = self._begin(graph, thetas, None)
         else:
             memory.require(self.preview(graph), "sampling", "Take fewer chains: bf.Sampled(chains=…).")
         states, seeds, sums = start.states[-1].copy(), start.seeds.copy(), np.zeros(thetas.shape)
@@ -132,7 +135,7 @@ class Sampled(Options):
         if lag < self._lag:
             return start._replace(states=kept, seeds=seeds, batch_means=means, lag=lag)
         mixing = judge(graph, thetas, start.early, kept, start.groups, lag, parts)
-        return Chains(kept, seeds, means, start.groups, states, 0, start.early, mixing)
+        return Chains(kept, seeds, means, start.groups, states, 0, mixing)
 
     @property
     def _lag(self) -> int:
@@ -180,26 +183,16 @@ def sampling_error(graph: Graph, design: Design, marginals: Marginals) -> tuple[
     batches = np.array([design.expectations(tables) for tables in chains.batch_means])
     error = monte_carlo_error(batches)
     response = SampleResponse(graph, design, chains.states, len(batches), True)
-    if chains.mixing is not None and not chains.mixing.mixed:
-        error = np.hypot(error, unmixed_error(graph, design, chains, np.eye(len(error))))
     variance = response.diagonal()
+    if chains.mixing is not None:
+        error = np.hypot(error, unmixed_error(chains.mixing, variance, chain_means(response, chains)))
     with np.errstate(divide="ignore", invalid="ignore"):
         effective = np.where(error > 0.0, variance / error**2, np.inf)
     return error, effective
 
 
-def unmixed_error(graph: Graph, design: Design, chains: Chains, matrix: FloatArray) -> FloatArray:
-    """What chains that have not mixed leave unknown of f matrix, (columns,): see ``persistent_error``."""
-    before, first, last = (features(graph, design, s) @ matrix for s in (chains.before, chains.states[0], chains.states[-1]))
-    return persistent_error(before, last, (first + last) / 2.0, chains.groups)
-
-
-def _unknown(graph: Graph, chains: Chains) -> float:
-    """The same for the indicators of the variables' states: the largest."""
-    before, first, last = chains.before, chains.states[0], chains.states[-1]
-    worst = 0.0
-    for s in range(int(graph.arrays.cardinality.max(initial=0))):
-        mean = ((first == s).astype(float) + (last == s)) / 2.0
-        found = persistent_error((before == s).astype(float), (last == s).astype(float), mean, chains.groups)
-        worst = max(worst, float(found.max(initial=0.0)))
-    return worst
+def chain_means(response: SampleResponse, chains: Chains) -> FloatArray:
+    """The mean of the features over the snapshots of every chain, less that over all, (chains, F)."""
+    snapshots, count, _ = chains.states.shape
+    result: FloatArray = response.features.reshape(count, snapshots, -1).mean(axis=1)
+    return result
