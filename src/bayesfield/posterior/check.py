@@ -45,7 +45,9 @@ def check_fit(objective: Objective, names: list[str], mode: FloatArray, sd: Floa
     if mixing is None:
         return Check(names, gaps.mean(axis=0), error, sd / sampled_sd)
     by_chain = judge.weight * chain_means(response, answer.state)
-    figure = max(mixing.figure, group_gap(by_chain, mixing.groups, factor) / _APART)
+    figure = mixing.figure
+    if mixing.mixed:  # variable by variable; now in the directions that matter
+        figure = max(figure, group_gap(by_chain, mixing.groups, factor) / _APART)
     steps = judge.weight * inverse / sampled_sd  # of f, in posterior sd
     unknown = unmixed_error(mixing, np.einsum("fk,fg,gk->k", steps, free, steps, optimize=True), by_chain @ (inverse / sampled_sd))
     return Check(names, gaps.mean(axis=0), np.hypot(error, unknown), sd / sampled_sd, figure)

@@ -78,9 +78,11 @@ class Check:
 
     @property
     def rms(self) -> float:
-        """Root mean square bias, with what Monte-Carlo error adds to it taken off."""
+        """Root mean square bias, with what Monte-Carlo error adds to it taken off where chains know their error."""
         if not len(self.bias):
             return 0.0
+        if not self.mixed:
+            return float(np.sqrt(np.mean(self.bias**2)))
         return float(np.sqrt(np.clip(np.mean(self.bias**2) - np.mean(self.error**2), 0.0, None)))
 
     @property
@@ -118,6 +120,8 @@ class Check:
         return pd.DataFrame({"bias": self.bias, "error": self.error, "sd_ratio": self.sd_ratio}, index=index)
 
     def __str__(self) -> str:
+        if not self.mixed:
+            return self.verdict
         noise = float(np.sqrt(np.mean(self.error**2))) if len(self.error) else 0.0
         return (
             f"the mode is within {self.rms:.2f} sd (rms; largest {np.abs(self.bias).max(initial=0.0):.2f}, "

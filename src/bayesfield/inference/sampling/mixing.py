@@ -40,6 +40,7 @@ _ONE_OF_MANY, _BY_CHANCE = 1e-4, 1e-3  # probability of the largest correlation,
 _RARE = 16.0  # chains: what so few do is no evidence, so that one coincidence of rare states raises no alarm
 _POWER = 8  # iterations for the leading eigenvector
 _LOOKS = 4  # snapshots that differences are averaged over
+_RIDGE = 1e-6  # on correlations: figures may be sums of others, or not vary
 _FORBIDDEN = -100.0  # nats: what −inf counts for in an energy
 
 States = NDArray[np.int32]
@@ -95,11 +96,11 @@ def judge(
     first, last = (batch.centred(e[:, None])[:, 0] for e in (energies[0], energies[-1]))
     of_energy, single = _correlation(first, last), _largest_overlap(before, kept[-1], len(scores), batch)
     noise, largest = _NOISE / np.sqrt(chains), -special.ndtri(_ONE_OF_MANY / n) / np.sqrt(chains)
-    memory = max(along / max(_ALONG, noise), of_energy / max(_SINGLE, noise), single / max(_SINGLE, largest), 0.0)
+    memory = float(max(along / max(_ALONG, noise), of_energy / max(_SINGLE, noise), single / max(_SINGLE, largest)))
     means = np.mean([scores[s] for s in _some(kept)], axis=0, dtype=np.float32)
     figures = np.column_stack([means, means @ direction, np.mean(energies[1:], axis=0)])
     most = float(np.clip(max(along, of_energy, single), 0.0, 1.0))
-    return Mixing(memory, _apart(batch.centred(figures), groups), most, lag, groups)
+    return Mixing(max(memory, 0.0), _apart(batch.centred(figures), groups), most, lag, groups)
 
 
 def unmixed_error(mixing: Mixing, variance: FloatArray, chain_means: FloatArray) -> FloatArray:
@@ -131,13 +132,14 @@ def group_gap(chain_means: FloatArray, groups: int, factor: tuple[FloatArray, bo
     own = [chain_means[g::groups] for g in range(groups)]
     centred = np.concatenate([part - part.mean(axis=0) for part in own])
     free = chains - groups
-    covariance = centred.T @ centred / free
-    covariance[np.diag_indices(F)] += 1e-12 + 1e-9 * np.diag(covariance)  # figures that do not vary
+    scale = np.maximum(centred.std(axis=0), 1e-9)
+    centred /= scale
+    covariance = linalg.cho_factor(centred.T @ centred / free + _RIDGE * np.eye(F))
     total, worst = chain_means.sum(axis=0), 0.0
     for part in own:
         d = part.mean(axis=0) - (total - part.sum(axis=0)) / (chains - len(part))
         size = 1.0 / len(part) + 1.0 / (chains - len(part))
-        t_squared = float(d @ linalg.solve(covariance, d, assume_a="pos")) / size
+        t_squared = float(d / scale @ linalg.cho_solve(covariance, d / scale)) / size
         if special.fdtrc(F, free - F + 1, t_squared * (free - F + 1) / (F * free)) < _BY_CHANCE / groups:
             worst = max(worst, float(np.sqrt(d @ linalg.cho_solve(factor, d) / F)))
     return worst
