@@ -1,7 +1,7 @@
 """Chains that say when they do not mix: in infer, fit, check, sample and evidence. Seeded.
 
-What mixes is known without chains: from the transition matrix of a sweep on 3×3 lattices (relaxation time τ), from exact
-inference on larger ones. The limits of ``inference.sampling.mixing`` raise a false alarm about once in 1,000.
+What mixes is known without chains: from the transition matrix of a sweep on 3×3 lattices (relaxation time τ), from
+exact inference on larger ones. The limits of ``inference.sampling.mixing`` raise a false alarm about once in 1,000.
 """
 
 import itertools

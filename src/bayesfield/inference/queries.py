@@ -161,7 +161,8 @@ def sample(
         seed = int(generator.integers(2**31))
         drawn, mixing = mixed_draws(compiled_field.graph, theta, n, chosen.burn_in, chosen.sweeps, seed)
         if mixing is not None and not mixing.mixed:
-            warnings.warn(f"these draws are not from the field: {Outcome.SLOW.value}; {mixing}", FitWarning, stacklevel=2)
+            text = f"these draws are not from the field: {Outcome.SLOW.value}; {mixing}"
+            warnings.warn(text, FitWarning, stacklevel=2)
         return field.decode(drawn)
     chosen = Exact() if chosen.traits.chooses else chosen
     if not chosen.traits.exact:

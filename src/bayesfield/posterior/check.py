@@ -48,6 +48,7 @@ def check_fit(objective: Objective, names: list[str], mode: FloatArray, sd: Floa
     figure = mixing.figure
     if mixing.mixed:  # variable by variable; now in the directions that matter
         figure = max(figure, group_gap(by_chain, mixing.groups, factor) / _APART)
-    steps = judge.weight * inverse / sampled_sd  # of f, in posterior sd
-    unknown = unmixed_error(mixing, np.einsum("fk,fg,gk->k", steps, free, steps, optimize=True), by_chain @ (inverse / sampled_sd))
+    step = inverse / sampled_sd  # of w f, in posterior sd
+    variance = judge.weight**2 * np.einsum("fk,fg,gk->k", step, free, step, optimize=True)
+    unknown = unmixed_error(mixing, variance, by_chain @ step)
     return Check(names, gaps.mean(axis=0), np.hypot(error, unknown), sd / sampled_sd, figure)

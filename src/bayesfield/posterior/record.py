@@ -107,7 +107,7 @@ class Check:
             return "not checked: so few chains cannot tell whether they mix; take more, check(engine=bf.Sampled())"
         if not self.mixed:
             return (
-                "not checked: chains started apart have not met, so that they can tell neither the mode nor the widths; "
+                "not checked: chains started apart have not met: they can tell neither the mode nor the widths; "
                 "check(engine=bf.Sampled(burn_in=…)) with a longer burn-in, or fit by bf.Exact() or bf.Kikuchi()"
             )
         remedy = "polish it by fit(..., engine=bf.Sampled(), start=posterior.mode), or take larger regions (bf.Kikuchi)"

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfield import parallel
+from bayesfield.inference.sampling.mixing import WAYS, Mixing, judge
 from bayesfield.kernels.gibbs import general as gibbs
 from bayesfield.kernels.gibbs import pairs as gibbs_pairs
 from bayesfield.kernels.gibbs import single as gibbs_single
 from bayesfield.kernels.gibbs import tables as gibbs_tables
-from bayesfield.inference.sampling.mixing import WAYS, Mixing, judge
 from bayesfield.types import FloatArray, GraphArrays, IntArray
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _many_states(
 def mixed_draws(
     graph: Graph, theta: FloatArray, n: int, burn_in: int, sweeps: int, seed: int
 ) -> tuple[IntArray, Mixing | None]:
-    """The states of n chains that began apart, after burn_in + sweeps sweeps, (n, variables); and whether they mixed."""
+    """The states of n chains that began apart, after all their sweeps, (n, variables); and whether they mixed."""
     batches = _batches(graph, n, burn_in + sweeps)
     thetas = np.broadcast_to(theta, (batches, len(theta)))
     states, seeds, ways = begun_apart(graph, thetas, n, seed)

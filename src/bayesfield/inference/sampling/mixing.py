@@ -183,7 +183,7 @@ def _correlation(x: NDArray[np.float32], y: NDArray[np.float32]) -> float:
 
 
 def _slowest(x: NDArray[np.float32], y: NDArray[np.float32], groups: int) -> tuple[NDArray[np.float32], float]:
-    """v, and the correlation of x·v with y·v on chains that did not choose it. Halves have their share of each group."""
+    """v, and the correlation of x·v with y·v on chains that did not choose it. Each half has all groups."""
     odd = (np.arange(len(x)) // groups) % 2 == 1
     halves = [(x[h], y[h]) for h in (odd, ~odd)]
     directions = [_leading(*half) for half in halves]
@@ -193,7 +193,7 @@ def _slowest(x: NDArray[np.float32], y: NDArray[np.float32], groups: int) -> tup
 
 def _leading(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float32]:
     """The leading eigenvector of xᵀy + yᵀx, by powers."""
-    v = np.random.default_rng(1).standard_normal(x.shape[1]).astype(np.float32)
+    v: NDArray[np.float32] = np.random.default_rng(1).standard_normal(x.shape[1], dtype=np.float32)
     for _ in range(_POWER):
         w = x.T @ (y @ v) + y.T @ (x @ v)
         size = np.linalg.norm(w)
