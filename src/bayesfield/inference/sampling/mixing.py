@@ -193,7 +193,7 @@ def _slowest(x: NDArray[np.float32], y: NDArray[np.float32], groups: int) -> tup
 
 def _leading(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float32]:
     """The leading eigenvector of xᵀy + yᵀx, by powers."""
-    v: NDArray[np.float32] = np.random.default_rng(1).standard_normal(x.shape[1], dtype=np.float32)
+    v: NDArray[np.float32] = np.random.default_rng(1).standard_normal((x.shape[1],), dtype=np.float32)
     for _ in range(_POWER):
         w = x.T @ (y @ v) + y.T @ (x @ v)
         size = np.linalg.norm(w)
