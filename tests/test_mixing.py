@@ -143,7 +143,7 @@ def test_a_mode_that_chains_never_leave_and_never_find():
 
 @pytest.mark.parametrize("cases", [range(4), pytest.param(range(4, 104), marks=pytest.mark.slow)])
 def test_check_passes_none(cases):
-    """At the exact mode of data from strong lattices, where a check that believed its chains could pass."""
+    """At the parameters that made the data of strong lattices. Widths are not compared: mixing alone must refuse."""
     for k in cases:
         field, parameters = strong(k)
         X = bf.sample(field, parameters, 100, k)
