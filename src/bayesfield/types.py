@@ -63,8 +63,8 @@ class Outcome(Enum):
     )
     TIME_UP = "stopped by time_limit before it converged: what is here is the best so far; give it more time"
     SLOW = (
-        "chains that began at the data and chains that began at random disagree: they mix too slowly to sample from; "
-        "use bf.Exact() or bf.Kikuchi(), or a longer burn_in"
+        "chains that began apart have not met: they mix too slowly to sample from, and the weights of what they do not "
+        "cross are not known; use bf.Exact() or bf.Kikuchi(), or a longer burn_in"
     )
     INDEFINITE = (
         "the curvature is not positive definite here: the engine's approximation breaks down at these couplings; use "
@@ -92,13 +92,18 @@ _GOOD = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How a computation ended, with the figures that show it."""
+    """How a computation ended, with the figures that show it.
+
+    mixing: of Gibbs chains, how far they are from having forgotten where they began, over the most that is allowed:
+    above 1 they have not mixed (inference.sampling.mixing); None where no chains ran, or too few to tell.
+    """
 
     outcome: Outcome
     iterations: int = 0
     residual: float = 0.0
     detail: str = ""
     history: FloatArray = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
+    mixing: float | None = None
 
     @property
     def converged(self) -> bool:
@@ -153,7 +158,7 @@ class BayesfieldError(Exception):
 
 
 class FitWarning(UserWarning):
-    """A fit did not end as it should; its numbers are not to be trusted."""
+    """A fit, or chains that were to draw states, did not end as they should; the numbers are not to be trusted."""
 
 
 class InvalidInput(BayesfieldError, ValueError):  # noqa: N818 - reads as what it says

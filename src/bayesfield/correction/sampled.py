@@ -86,7 +86,7 @@ def sampled_variational(
         step += 1
     mean, final = ends.mean, ends.precision()
     error = max(ends.error(final.sd), ends.error_of_draws(final.sd))
-    settled = settled or (len(ends) > _AVERAGED and error < engine.error)
+    settled = chains.mixed and (settled or (len(ends) > _AVERAGED and error < engine.error))
     return corrected("variational", mode, precision, mean, final, step, error, settled)
 
 
@@ -142,6 +142,12 @@ class _SpreadChains:
         self.engine = replace(engine, chains=chains, sweeps=sweeps, snapshots=_SNAPSHOTS if fast else 1, shrink=False)
         self.even = np.empty((0, z.shape[1]))  # mean slope of each pair of draws, but for a constant
         self._chains: Chains | None = None
+
+    @property
+    def mixed(self) -> bool:
+        """Whether the chains forget where they were at these draws of the parameters, on the whole."""
+        mixing = None if self._chains is None else self._chains.mixing
+        return mixing is None or mixing.mixed
 
     def look(self, m: FloatArray, P: Precision, short: bool) -> tuple[FloatArray, FloatArray]:
         """Mean slope of each half of the draws, (2, F), and mean curvature."""

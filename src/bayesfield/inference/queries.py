@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,10 +13,10 @@ import numpy as np
 from bayesfield.graph.compiled import as_parameters, compiled
 from bayesfield.graph.condition import condition
 from bayesfield.inference.by_name import as_engine
-from bayesfield.inference.sampling.gibbs_chains import gibbs_draws
+from bayesfield.inference.sampling.gibbs_chains import mixed_draws
 from bayesfield.inference.sampling.sampled import Sampled, sampling_error
 from bayesfield.inference.trees.junction_tree import Exact
-from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput, Marginals, Outcome, Status
+from bayesfield.types import Cost, FitWarning, FloatArray, IntArray, InvalidInput, Marginals, Outcome, Status
 
 if TYPE_CHECKING:
     from bayesfield.inference.contract import Engine
@@ -48,14 +49,19 @@ class Beliefs:
     @cached_property
     def _sampling(self) -> tuple[FloatArray, FloatArray] | None:
         compiled_field = compiled(self.field)
-        if self.status.outcome is not Outcome.SAMPLED or self.marginals.state is None:
+        if self.status.outcome not in (Outcome.SAMPLED, Outcome.SLOW) or self.marginals.state is None:
             return None
         return sampling_error(compiled_field.graph, compiled_field.design, self.marginals)
 
     @property
     def error(self) -> FloatArray | None:
-        """Monte-Carlo error of every mean, (F,); None if nothing was sampled."""
+        """Standard error of every mean, (F,), with what chains that did not mix do not know; None if none were run."""
         return None if self._sampling is None else self._sampling[0]
+
+    @property
+    def mixing(self) -> float | None:
+        """How far sampled chains are from having mixed: above 1 they have not (sampling.mixing); None if not told."""
+        return self.status.mixing
 
     @property
     def effective_samples(self) -> FloatArray | None:
@@ -142,7 +148,8 @@ def sample(
     """n independent joint states from p(x|λ): (n, variables), states' own values.
 
     engine: "auto" and bf.Exact() draw exactly through the junction tree; bf.Sampled(burn_in=…) takes the ends of n
-    Gibbs chains of burn_in + sweeps sweeps each, for fields too dense for that.
+    Gibbs chains of burn_in + sweeps sweeps each, for fields too dense for that, and warns where chains that began apart
+    have not met (from 16 draws on).
     """
     if not isinstance(n, int | np.integer) or n < 0:
         raise InvalidInput(f"the number of samples must be a whole number ≥ 0; got {n!r}")
@@ -152,8 +159,11 @@ def sample(
     chosen: Any = as_engine(engine)
     if isinstance(chosen, Sampled):
         seed = int(generator.integers(2**31))
-        length = chosen.burn_in + chosen.sweeps
-        return field.decode(gibbs_draws(compiled_field.graph, theta, n, length, seed))
+        drawn, mixing = mixed_draws(compiled_field.graph, theta, n, chosen.burn_in, chosen.sweeps, seed)
+        if mixing is not None and not mixing.mixed:
+            text = f"these draws are not from the field: {Outcome.SLOW.value}; {mixing}"
+            warnings.warn(text, FitWarning, stacklevel=2)
+        return field.decode(drawn)
     chosen = Exact() if chosen.traits.chooses else chosen
     if not chosen.traits.exact:
         raise InvalidInput(f"sample draws with bf.Exact() or bf.Sampled(); got {engine!r}")

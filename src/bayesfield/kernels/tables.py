@@ -49,6 +49,18 @@ def weigh_entries(g: GraphArrays, codes: np.ndarray, weights: FloatArray, total:
 
 
 @jit
+def energies(g: GraphArrays, theta: FloatArray, codes: np.ndarray, out: FloatArray) -> None:
+    """out (N,): θ summed over the entries that each of the states (N, n) takes."""
+    for c in range(len(codes)):
+        x, total = codes[c], 0.0
+        for i in range(len(g.cardinality)):
+            total += theta[g.node_ptr[i] + x[i]]
+        for a in range(len(g.table_ptr) - 1):
+            total += theta[_entry(g, a, x)]
+        out[c] = total
+
+
+@jit
 def sum_features(
     g: GraphArrays, ptr: IntArray, column: IntArray, value: FloatArray, codes: np.ndarray, out: FloatArray
 ) -> None:

@@ -23,7 +23,7 @@ from bayesfield.inference.contract import Engine, Price
 from bayesfield.learning.phases.base import Answer, Phase
 from bayesfield.model.prior import Normal, Parametrised, Prior, Shared
 from bayesfield.response.base import Response, WeightedResponse
-from bayesfield.types import BoolArray, FloatArray, IndefiniteCurvature, IntArray, Outcome, Status
+from bayesfield.types import BoolArray, FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Outcome, Status
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,6 +371,15 @@ class Objective:
         for phase in self.phases[1:]:
             total -= phase.weight * phase.at(parameters).mean
         return total
+
+    def observed_codes(self) -> IntArray | None:
+        """Cases (N, n) of the free phase's variables, −1 in the holes, for chains to begin at; None without any."""
+        try:
+            codes: IntArray = self.data.cases.codes
+        except InvalidInput:  # graphs with weights: no one field has them all
+            return None
+        same = len(codes) > 0 and codes.shape[1] == len(self.free.graph.arrays.cardinality)
+        return codes if same else None
 
     def sampled_precision(self, free: FloatArray, observed: FloatArray | float) -> FloatArray:
         """P = w C − C_data + Λ⁻¹ from the free phase's covariance and that of what the data take."""

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import special
 
 from bayesfield.inference.sampling.thermodynamic import log_partition
-from bayesfield.types import FloatArray, InvalidInput
+from bayesfield.types import FloatArray, InvalidInput, Outcome
 
 if TYPE_CHECKING:
     from bayesfield.learning.objective import Objective
@@ -130,6 +130,8 @@ def _at_mode(peak: Peak) -> tuple[float, FloatArray, float]:
     phase, free = o.free, point.answers[0]
     theta, marginals = free.found
     found = log_partition(phase.graph, theta, phase.engine, marginals.tables, _SAMPLED_GOAL / max(phase.weight, 1.0))
+    if found.mixing is not None and found.mixing > 1.0:
+        raise InvalidInput(f"no log evidence: {Outcome.SLOW.value}")
     known = point._replace(answers=(free._replace(log_z=found.value), *point.answers[1:]))
     return o.log_likelihood(known) + log_prior, np.zeros_like(mode), phase.weight * found.error
 

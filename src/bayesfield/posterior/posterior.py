@@ -151,7 +151,8 @@ class Posterior(Views):
         if self.objective is None:
             raise InvalidInput(_WITHOUT_DATA)
         if not self.record.status.converged or not self.record.inference.converged:
-            raise InvalidInput(f"no log evidence: the fit did not end at a mode ({self.record.status})")
+            failed = self.record.inference if self.record.status.converged else self.record.status
+            raise InvalidInput(f"no log evidence: the fit did not end at a mode ({failed})")
         if self.laplace_precision is None:
             raise InvalidInput(
                 f"{self.record.response} has no evidence: its curvature is not the posterior's at the mode; fit with "

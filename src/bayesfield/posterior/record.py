@@ -78,23 +78,35 @@ class Check:
     """What ``posterior.check`` found, parameter by parameter.
 
     bias: (mode − true mode) / sd. error: its Monte-Carlo error. sd_ratio: the fit's sd over the sampled. Each (F,).
+    mixing: how far the chains that checked are from having forgotten where they began, over the most that is allowed:
+    above 1 they have not mixed, and nothing passes (inference.sampling.mixing). It is the largest of their memory
+    after a burn-in, of the differences between chains begun at the data, at random and at low temperature, and of
+    these differences in posterior sd over 0.1. None where too few chains ran to tell; that does not pass, either.
     """
 
     names: list[str]
     bias: FloatArray
     error: FloatArray
     sd_ratio: FloatArray
+    mixing: float | None = None
 
     @property
     def rms(self) -> float:
-        """Root mean square bias, with what Monte-Carlo error adds to it taken off."""
+        """Root mean square bias, with what Monte-Carlo error adds to it taken off where chains know their error."""
         if not len(self.bias):
             return 0.0
+        if not self.mixed:
+            return float(np.sqrt(np.mean(self.bias**2)))
         return float(np.sqrt(np.clip(np.mean(self.bias**2) - np.mean(self.error**2), 0.0, None)))
 
     @property
+    def mixed(self) -> bool:
+        """Whether the chains that checked can tell anything."""
+        return self.mixing is not None and self.mixing <= 1.0
+
+    @property
     def passed(self) -> bool:
-        return self.rms <= _GOOD and abs(self.width - 1.0) <= _WIDTHS
+        return self.mixed and self.rms <= _GOOD and abs(self.width - 1.0) <= _WIDTHS
 
     @property
     def width(self) -> float:
@@ -105,6 +117,13 @@ class Check:
     def verdict(self) -> str:
         if self.passed:
             return "good: the mode and the widths are right"
+        if self.mixing is None:
+            return "not checked: so few chains cannot tell whether they mix; take more, check(engine=bf.Sampled())"
+        if not self.mixed:
+            return (
+                "not checked: chains started apart have not met: they can tell neither the mode nor the widths; "
+                "check(engine=bf.Sampled(burn_in=…)) with a longer burn-in, or fit by bf.Exact() or bf.Kikuchi()"
+            )
         remedy = "polish it by fit(..., engine=bf.Sampled(), start=posterior.mode), or take larger regions (bf.Kikuchi)"
         grade = "fair" if self.rms <= _FAIR else "poor"
         return f"{grade}: {remedy}"
@@ -115,6 +134,8 @@ class Check:
         return pd.DataFrame({"bias": self.bias, "error": self.error, "sd_ratio": self.sd_ratio}, index=index)
 
     def __str__(self) -> str:
+        if not self.mixed:
+            return self.verdict
         noise = float(np.sqrt(np.mean(self.error**2))) if len(self.error) else 0.0
         return (
             f"the mode is within {self.rms:.2f} sd (rms; largest {np.abs(self.bias).max(initial=0.0):.2f}, "

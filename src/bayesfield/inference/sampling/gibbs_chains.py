@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfield import parallel
+from bayesfield.inference.sampling.mixing import WAYS, Mixing, judge
 from bayesfield.kernels.gibbs import general as gibbs
 from bayesfield.kernels.gibbs import pairs as gibbs_pairs
 from bayesfield.kernels.gibbs import single as gibbs_single
@@ -24,15 +25,25 @@ if TYPE_CHECKING:
 _LONELY = 16  # chains in a batch below which a large field is swept colour by colour
 _LARGE = 1000  # variables
 _PARTS = 32  # batches of draws: as many on any machine, for the kernel goes by a batch's size
+_COOLING = (0.5, 1.0, 2.0, 4.0)  # times the potentials, …
+_AT_EACH = 2  # … sweeps at each: 4 % of a run of 100 sweeps, for half of the chains
 _BRIEF = 200_000  # updates below which starting threads takes longer than the work
 
 
 class Chains(NamedTuple):
-    """Where the chains stand, and what each batch of them found; ``Sampled.infer(start=…)`` goes on from here."""
+    """Where the chains stand, and what each batch of them found; ``Sampled.infer(start=…)`` goes on from here.
+
+    Chain c began in way c mod groups (mixing.WAYS). early: states that are kept until they are old enough to tell
+    whether chains remember them; lag: sweeps since then. mixing: None where chains are too few, or too young, to tell.
+    """
 
     states: NDArray[np.int32]  # (snapshots, chains, n), the last is where they stand
     seeds: NDArray[np.uint64]  # (chains, 2)
     batch_means: FloatArray  # (batches, T)
+    groups: int
+    early: NDArray[np.int32]  # (chains, n)
+    lag: int
+    mixing: Mixing | None = None
 
 
 class Colouring(NamedTuple):
@@ -47,6 +58,26 @@ def fresh(g: GraphArrays, chains: int, seed: int) -> tuple[NDArray[np.int32], ND
     rng = np.random.default_rng(seed)
     states = rng.integers(0, g.cardinality, size=(chains, len(g.cardinality)), dtype=np.int32)
     return states, parallel.chain_seeds(seed, chains)
+
+
+def begun_apart(
+    graph: Graph, thetas: FloatArray, chains: int, seed: int, cases: IntArray | None = None
+) -> tuple[NDArray[np.int32], NDArray[np.uint64], int]:
+    """States of chains that begin in different ways by turns, their generators, and the number of ways.
+
+    At random, at low temperature, and at the cases (N, n) where there are any, holes (−1) filled at random.
+    """
+    states, seeds = fresh(graph.arrays, chains, seed)
+    ways = len(WAYS) if cases is not None and len(cases) else len(WAYS) - 1
+    cold, cold_seeds = states[1::ways].copy(), seeds[1::ways].copy()
+    for factor in _COOLING:
+        hot = thetas[:1] if thetas.strides[0] == 0 else thetas
+        run(graph, np.broadcast_to(factor * hot, thetas.shape), cold, cold_seeds, _AT_EACH, count=False)
+    states[1::ways], seeds[1::ways] = cold, cold_seeds
+    if cases is not None and ways == len(WAYS):
+        rows = cases[np.arange(len(states[2::ways])) % len(cases)]
+        states[2::ways] = np.where(rows >= 0, rows, states[2::ways])
+    return states, seeds, ways
 
 
 def run(
@@ -95,13 +126,31 @@ def _many_states(
     gibbs.sweep_chains(graph.arrays, theta, states, seeds, sweeps, sums)
 
 
+def mixed_draws(
+    graph: Graph, theta: FloatArray, n: int, burn_in: int, sweeps: int, seed: int
+) -> tuple[IntArray, Mixing | None]:
+    """The states of n chains that began apart, after all their sweeps, (n, variables); and whether they mixed."""
+    batches = _batches(graph, n, burn_in + sweeps)
+    thetas = np.broadcast_to(theta, (batches, len(theta)))
+    states, seeds, ways = begun_apart(graph, thetas, n, seed)
+    lag = max(burn_in, sweeps // 2)
+    run(graph, thetas, states, seeds, burn_in + sweeps - lag, count=False)
+    before = states.copy()
+    run(graph, thetas, states, seeds, lag, count=False)
+    return states.astype(np.int64), judge(graph, thetas, before, states[None], ways, lag, 1)
+
+
 def gibbs_draws(graph: Graph, theta: FloatArray, n: int, sweeps: int, seed: int) -> IntArray:
     """The states of n chains after so many sweeps, (n, variables)."""
     states, seeds = fresh(graph.arrays, n, seed)
-    few = n * sweeps * len(graph.arrays.cardinality) < _BRIEF
-    batches = 1 if few else max(1, min(n, _PARTS))
-    run(graph, np.broadcast_to(theta, (batches, len(theta))), states, seeds, sweeps, count=False)
+    thetas = np.broadcast_to(theta, (_batches(graph, n, sweeps), len(theta)))
+    run(graph, thetas, states, seeds, sweeps, count=False)
     return states.astype(np.int64)
+
+
+def _batches(graph: Graph, n: int, sweeps: int) -> int:
+    few = n * sweeps * len(graph.arrays.cardinality) < _BRIEF
+    return 1 if few else max(1, min(n, _PARTS))
 
 
 def normalised(g: GraphArrays, sums: FloatArray) -> FloatArray:

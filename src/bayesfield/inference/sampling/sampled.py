@@ -15,6 +15,7 @@ from bayesfield.inference.contract import Price, Traits
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.inference.sampling import gibbs_chains as gibbs
 from bayesfield.inference.sampling.gibbs_chains import Chains
+from bayesfield.inference.sampling.mixing import judge, unmixed_error
 from bayesfield.response.sampled import SampleResponse
 from bayesfield.types import (
     Cost,
@@ -79,36 +80,67 @@ class Sampled(Options):
 
     def preview(self, graph: Graph) -> Cost:
         g = graph.arrays
-        numbers = self.chains * len(g.cardinality) * (1 + self.snapshots)
+        numbers = self.chains * len(g.cardinality) * (4 + self.snapshots)  # where they stand, were, and both centred
         updates = self.chains * (self.sweeps + self.burn_in) * len(g.cardinality)
         detail = f"{self.chains:,} chains of {len(g.cardinality):,} variables, {updates:.3g} updates"
         return Cost(graph.n_entries, 4 * numbers + 8 * 3 * self.batches * graph.n_entries, detail)
 
     def infer(self, graph: Graph, theta: FloatArray, start: Chains | None = None) -> Marginals:
-        """start: chains to go on from; else they begin at random and burn in."""
+        """start: chains to go on from; else they begin apart and burn in. The state is ``Chains``, with its mixing.
+
+        Chains that have not mixed (sampling.mixing) end as ``Outcome.SLOW``.
+        """
         thetas = np.broadcast_to(theta, (self.batches, len(theta)))
-        chains = self.spread(graph, thetas, start)
-        error = monte_carlo_error(chains.batch_means)
+        chains = self._run(graph, thetas, start, parts=1)
+        tables, error = chains.batch_means.mean(axis=0), monte_carlo_error(chains.batch_means)
+        mixing, figure, outcome = chains.mixing, None, Outcome.SAMPLED
+        how = "whether they mix cannot be told by so few"
+        if mixing is not None:
+            figure, how = mixing.figure, str(mixing)
+            if not mixing.mixed:
+                outcome, error = Outcome.SLOW, np.sqrt(error**2 + mixing.kept * tables * (1.0 - tables))
         worst = float(error.max(initial=0.0))
-        detail = f"{self.chains} chains × {self.sweeps} sweeps, largest error of a mean {worst:.2g}"
-        status = Status(Outcome.SAMPLED, self.sweeps, worst, detail)
-        return Marginals(float("nan"), chains.batch_means.mean(axis=0), status, chains)
+        detail = f"{self.chains} chains × {self.sweeps} sweeps, largest error of a mean {worst:.2g}; {how}"
+        return Marginals(float("nan"), tables, Status(outcome, self.sweeps, worst, detail, mixing=figure), chains)
 
     def spread(self, graph: Graph, thetas: FloatArray, start: Chains | None = None) -> Chains:
         """Chains at many potentials at once, thetas (batches, T): an equal share of the chains at each."""
+        return self._run(graph, thetas, start, parts=len(thetas))
+
+    def begin(self, graph: Graph, theta: FloatArray, cases: IntArray | None = None) -> Chains:
+        """Chains after their burn-in, which began at random, at low temperature, and at the cases (N, n) if given."""
+        return self._begin(graph, np.broadcast_to(theta, (self.batches, len(theta))), cases)
+
+    def _begin(self, graph: Graph, thetas: FloatArray, cases: IntArray | None) -> Chains:
         memory.require(self.preview(graph), "sampling", "Take fewer chains: bf.Sampled(chains=…).")
-        g = graph.arrays
+        states, seeds, ways = gibbs.begun_apart(graph, thetas, self.chains, self.seed, cases)
+        unjudged = min(self.burn_in, self.burn_in + self.sweeps - self._lag)
+        gibbs.run(graph, thetas, states, seeds, unjudged, count=False)
+        early = states.copy()
+        gibbs.run(graph, thetas, states, seeds, self.burn_in - unjudged, count=False)
+        return Chains(states[None], seeds, np.empty((0, 0)), ways, early, self.burn_in - unjudged)
+
+    def _run(self, graph: Graph, thetas: FloatArray, start: Chains | None, parts: int) -> Chains:
+        """parts: how many of the batches' potentials differ, 1 or all."""
         if start is None:
-            states, seeds = gibbs.fresh(g, self.chains, self.seed)
-            gibbs.run(graph, thetas, states, seeds, self.burn_in, count=False)
+            start = self._begin(graph, thetas, None)
         else:
-            states, seeds = start.states[-1].copy(), start.seeds.copy()
-        sums = np.zeros(thetas.shape)
+            memory.require(self.preview(graph), "sampling", "Take fewer chains: bf.Sampled(chains=…).")
+        states, seeds, sums = start.states[-1].copy(), start.seeds.copy(), np.zeros(thetas.shape)
         kept = np.empty((self.snapshots, *states.shape), dtype=np.int32)
         for k, part in enumerate(np.array_split(np.arange(self.sweeps), self.snapshots)):
             sums += gibbs.run(graph, thetas, states, seeds, len(part))
             kept[k] = states
-        return Chains(kept, seeds, gibbs.normalised(g, sums))
+        means, lag = gibbs.normalised(graph.arrays, sums), start.lag + self.sweeps
+        if lag < self._lag:
+            return start._replace(states=kept, seeds=seeds, batch_means=means, lag=lag)
+        mixing = judge(graph, thetas, start.early, kept, start.groups, lag, parts)
+        return Chains(kept, seeds, means, start.groups, states, 0, mixing)
+
+    @property
+    def _lag(self) -> int:
+        """Sweeps over which chains must forget: what a burn-in leaves of the start is what they keep over as many."""
+        return max(self.burn_in, self.sweeps // 2)
 
     def response(self, graph: Graph, design: Design, theta: FloatArray, marginals: Marginals) -> SampleResponse:
         chains: Chains = marginals.state
@@ -143,11 +175,24 @@ def monte_carlo_error(batch_means: FloatArray) -> FloatArray:
 
 
 def sampling_error(graph: Graph, design: Design, marginals: Marginals) -> tuple[FloatArray, FloatArray]:
-    """Monte-Carlo error of every E[f], and the number of independent draws that would have the same error."""
+    """Standard error of every E[f], and the number of independent draws that would have the same error.
+
+    Where chains have not mixed, with what they do not know: the weights of states that they do not cross.
+    """
     chains: Chains = marginals.state
     batches = np.array([design.expectations(tables) for tables in chains.batch_means])
     error = monte_carlo_error(batches)
-    variance = SampleResponse(graph, design, chains.states, len(batches), True).diagonal()
+    response = SampleResponse(graph, design, chains.states, len(batches), True)
+    variance = response.diagonal()
+    if chains.mixing is not None:
+        error = np.hypot(error, unmixed_error(chains.mixing, variance, chain_means(response, chains)))
     with np.errstate(divide="ignore", invalid="ignore"):
         effective = np.where(error > 0.0, variance / error**2, np.inf)
     return error, effective
+
+
+def chain_means(response: SampleResponse, chains: Chains) -> FloatArray:
+    """The mean of the features over the snapshots of every chain, less that over all, (chains, F)."""
+    snapshots, count, _ = chains.states.shape
+    result: FloatArray = response.features.reshape(count, snapshots, -1).mean(axis=1)
+    return result

@@ -21,6 +21,7 @@ from bayesfield.types import FloatArray, InvalidInput
 
 if TYPE_CHECKING:
     from bayesfield.graph.structure import Graph
+    from bayesfield.inference.sampling.mixing import Mixing
     from bayesfield.inference.sampling.sampled import Sampled
 
 # Kronrod's points in (0, 1] and their weights; every second point, from the second on, is Gauss's
@@ -43,10 +44,14 @@ _MOST_SWEEPS = 2000  # that count, at each β
 
 
 class LogPartition(NamedTuple):
-    """log Z, and its standard error with what the rule may have missed."""
+    """log Z, and its standard error with what the rule may have missed.
+
+    mixing: of the chains nearest to θ (Status.mixing): above 1 they did not mix, and the error does not cover log Z.
+    """
 
     value: float
     error: float
+    mixing: float | None
 
 
 def log_partition(graph: Graph, theta: FloatArray, engine: Sampled, tables: FloatArray, goal: float) -> LogPartition:
@@ -67,7 +72,8 @@ def log_partition(graph: Graph, theta: FloatArray, engine: Sampled, tables: Floa
     found: list[FloatArray] = []
     while True:
         run = replace(engine, sweeps=sweeps, snapshots=1, seed=engine.seed + len(found))
-        found.append(_integrals(graph, theta, product, run))
+        integrals, mixing = _integrals(graph, theta, product, run)
+        found.append(integrals)
         spent += sweeps
         weights = engine.sweeps * 2.0 ** np.maximum(np.arange(len(found)) - 1, 0)
         up, down, gauss = np.average(found, axis=0, weights=weights)  # (batches,) each
@@ -76,23 +82,29 @@ def log_partition(graph: Graph, theta: FloatArray, engine: Sampled, tables: Floa
         lag = abs(float(np.mean(up - down))) / 2
         error = float(np.sqrt(noise**2 + lag**2 + (each.mean() - gauss.mean()) ** 2))
         if noise <= goal or spent >= _MOST_SWEEPS:
-            return LogPartition(known + float(each.mean()), error)
+            return LogPartition(known + float(each.mean()), error, None if mixing is None else mixing.figure)
         sweeps = spent
 
 
-def _integrals(graph: Graph, theta: FloatArray, product: FloatArray, engine: Sampled) -> FloatArray:
-    """For each batch of chains, (3, batches): the integral on the way up, on the way down, and by Gauss's rule."""
+def _integrals(
+    graph: Graph, theta: FloatArray, product: FloatArray, engine: Sampled
+) -> tuple[FloatArray, Mixing | None]:
+    """For each batch of chains, (3, batches): the integral on the way up, on the way down, and by Gauss's rule.
+
+    And whether the chains mixed on the highest β, where they were last.
+    """
     beta, kronrod, gauss = _rule()
     slopes: list[FloatArray] = []
-    chains = None
+    chains, top = None, None
     for b in (*beta, *beta[::-1]):
         here = np.broadcast_to((1.0 - b) * product + b * theta, (engine.batches, len(theta)))
         if chains is not None:
             chains = replace(engine, sweeps=_SETTLE).spread(graph, here, chains)
         chains = engine.spread(graph, here, chains)
         slopes.append(chains.batch_means @ (theta - product))
+        top = chains.mixing if b == beta[-1] else top
     up, down = np.array(slopes[: len(beta)]), np.array(slopes[len(beta) :])[::-1]
-    return np.array([kronrod @ up, kronrod @ down, gauss @ (up + down) / 2])
+    return np.array([kronrod @ up, kronrod @ down, gauss @ (up + down) / 2]), top
 
 
 @cache

@@ -15,7 +15,7 @@ from scipy import linalg
 
 from bayesfield.graph.clamp import clamp
 from bayesfield.inference.completion import completed
-from bayesfield.inference.sampling.gibbs_chains import Chains, fresh
+from bayesfield.inference.sampling.gibbs_chains import Chains
 from bayesfield.learning.search.minimise import random_width, unseen_parameters
 from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress
 from bayesfield.learning.search.pseudo_likelihood import pseudo_likelihood_map
@@ -78,11 +78,14 @@ def sampled_newton(
         average = objective.sampled_precision(free, np.mean(np.array(hidden), axis=0))
     point = _point(objective, mean, chains)
     outcome = Outcome.OPTIMUM if converged else Outcome.TIME_UP if progress.expired else Outcome.NO_OPTIMUM
-    detail, gap = _RESIDUAL, _memory(objective, engine, point, average)
+    detail, (gap, mixing) = _RESIDUAL, _met(objective, engine, point, average)
     if gap > _FORGOTTEN:
         outcome, detail = Outcome.SLOW, f"they differ by {gap:.2g} posterior sd"
+        mixing = max(mixing or 0.0, gap / _FORGOTTEN)
+    elif mixing is not None and mixing > 1.0:
+        outcome, detail = Outcome.SLOW, f"{mixing:.2g} times the memory or the difference that is allowed"
     residual = float(np.sqrt(np.mean(error**2))) if len(error) else 0.0
-    status = Status(outcome, len(log), residual, detail, np.array([i.distance for i in log]))
+    status = Status(outcome, len(log), residual, detail, np.array([i.distance for i in log]), mixing)
     return Optimum(point, status, tuple(log)), average, error
 
 
@@ -133,35 +136,32 @@ def _filled(column: IntArray, rng: np.random.Generator) -> IntArray:
     return np.where(column < 0, rng.choice(seen, len(column)) if len(seen) else 0, column)
 
 
-def _memory(objective: Objective, engine: Sampled, final: Point, precision: FloatArray) -> float:
-    """√(dᵀP⁻¹d / F): how far chains from the data are from those that began at random, in posterior sd.
+def _met(objective: Objective, engine: Sampled, final: Point, precision: FloatArray) -> tuple[float, float | None]:
+    """How far other chains, begun anew, are from those of the search, in posterior sd; and whether all have mixed.
 
-    Over all directions and not parameter by parameter: what chains do not cross is stiff, and moves each a little only.
-    Zero where it is no more than noise. Where chains cannot cross between states of the field, as in a strongly coupled
-    lattice, nothing else would tell.
+    √(dᵀP⁻¹d / F), over all directions and not parameter by parameter: what chains do not cross is stiff, and moves each
+    a little only. Zero where it is no more than noise. The new ones begin at the data, too, at random, and at low
+    temperature: where chains cannot cross between states of the field nothing else would tell. Whether they mixed: the
+    larger figure (Status.mixing) of new and old.
     """
     phase: GraphPhase = objective.free
-    codes, graph = objective.data.cases.codes, phase.graph
-    if not len(codes) or not len(precision):
-        return 0.0
-    theta = final.answers[0].found[0]
-    random, seeds = fresh(graph.arrays, engine.chains, engine.seed + 1)
-    known = codes[np.arange(engine.chains) % len(codes)]
-    states = np.where(known >= 0, known, random).astype(np.int32)
-    begun = Chains(states[None], seeds, np.empty((0, 0)))
-    settled = replace(engine, sweeps=max(engine.burn_in, 1), snapshots=1).spread(graph, theta[None], begun)
-    ended = engine.infer(graph, theta, settled).state, final.answers[0].state
+    graph, answer = phase.graph, final.answers[0]
+    if not len(precision):
+        return 0.0, answer.status.mixing
+    theta, other = answer.found[0], replace(engine, seed=engine.seed + 1)
+    anew = other.infer(graph, theta, other.begin(graph, theta, objective.observed_codes()))
+    mixing = max((s.mixing for s in (anew.status, answer.status) if s.mixing is not None), default=None)
     expectations = phase.design.expectations
-    each = [phase.weight * np.array([expectations(t) for t in chains.batch_means]) for chains in ended]
+    each = [phase.weight * np.array([expectations(t) for t in c.batch_means]) for c in (anew.state, answer.state)]
     gap = each[0].mean(axis=0) - each[1].mean(axis=0)
     away = np.concatenate([(b - b.mean(axis=0)) / np.sqrt(len(b) * (len(b) - 1)) for b in each])
     try:
         factor = linalg.cho_factor(precision)
     except linalg.LinAlgError:  # refused elsewhere, with the parameters named
-        return 0.0
+        return 0.0, mixing
     size = float(np.sqrt(gap @ linalg.cho_solve(factor, gap) / len(gap)))
     noise = float(np.sqrt(np.einsum("bf,fb->", away, linalg.cho_solve(factor, away.T)) / len(gap)))
-    return size if size > _NOISE * noise else 0.0
+    return (size if size > _NOISE * noise else 0.0), mixing
 
 
 def _average(
