@@ -193,56 +193,6 @@ def calibration_error(probabilities: FloatArray, truth: FloatArray, bins: int = 
     return float(np.abs(gap).sum() / len(p))
 
 
-def pareto_smoothed(log_ratios: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Importance ratios with their upper tails smoothed by a generalised Pareto distribution (Vehtari et al. 2024).
-
-    log_ratios: (M, S), of S draws for each of M targets. Returns log-weights (M, S), normalised, and the tails' shape
-    k, (M,): above 0.7 a sum with these weights is not to be trusted. Ratios that are all equal have k = −∞. The same
-    numbers as ArviZ's (a test), which would import scipy.stats: that takes longer than most fits, and every fit asks.
-    """
-    weights = log_ratios - log_ratios.max(axis=1, keepdims=True)
-    k = np.full(len(weights), -np.inf)
-    for row in np.flatnonzero(np.ptp(weights, axis=1) > 1e-10):
-        weights[row], k[row] = _smoothed(weights[row])
-    return weights - special.logsumexp(weights, axis=1, keepdims=True), k
-
-
-def _smoothed(log_ratios: FloatArray) -> tuple[FloatArray, float]:
-    """One row, its largest ratio at zero: the tail's draws take the quantiles of the distribution that fits them."""
-    count = len(log_ratios)
-    size = int(np.ceil(min(count / 5, 3.0 * np.sqrt(count))))
-    order = np.argsort(log_ratios)
-    tail = order[-size:]
-    log_cut = max(float(log_ratios[order[-size - 1]]), float(np.log(np.finfo(np.float64).tiny)))
-    tail = tail[log_ratios[tail] > log_cut]
-    if len(tail) <= 4:
-        return log_ratios, np.inf
-    cut = np.exp(log_cut)
-    k, scale = _generalised_pareto(np.exp(log_ratios[tail]) - cut)
-    smoothed = log_ratios.copy()
-    if np.isfinite(k):
-        p = (np.arange(len(tail)) + 0.5) / len(tail)
-        quantiles = -scale * np.log1p(-p) if abs(k) < 1e-12 else scale * np.expm1(-k * np.log1p(-p)) / k
-        smoothed[tail] = np.minimum(np.log(quantiles + cut), 0.0)
-    return smoothed, k
-
-
-def _generalised_pareto(excess: FloatArray) -> tuple[float, float]:
-    """Shape and scale of a generalised Pareto distribution, from sorted positive numbers (Zhang & Stephens 2009), with
-    the shape drawn a little to 0.5, as if by ten more."""
-    n = len(excess)
-    m = 30 + int(np.sqrt(n))
-    quartile = excess[int(n / 4 + 0.5) - 1]
-    b = (1.0 - np.sqrt(m / (np.arange(1, m + 1) - 0.5))) / (3.0 * quartile) + 1.0 / excess[-1]
-    k = np.log1p(-b[:, None] * excess).mean(axis=1)
-    likelihood = n * (np.log(-b / k) - k - 1.0)
-    weights = 1.0 / np.exp(likelihood[None, :] - likelihood[:, None]).sum(axis=1)
-    real = weights >= 10.0 * np.finfo(np.float64).eps
-    best = float(b[real] @ weights[real] / weights[real].sum())
-    shape = float(np.log1p(-best * excess).mean())
-    return (n * shape + 5.0) / (n + 10.0), -shape / best
-
-
 def arviz() -> Any:
     """The package, of any version, or an error that says how to get it."""
     try:

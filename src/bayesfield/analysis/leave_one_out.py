@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
-from bayesfield.correction.importance import Proposal, heavy, propose
+from bayesfield.correction.importance import Proposal, heavy, pareto_smoothed, propose
 from bayesfield.correction.marginals import DrawnMarginals
-from bayesfield.diagnostics import pareto_smoothed
+from bayesfield.correction.skewness import SkewedMarginals
 from bayesfield.inference.auto import Auto
 from bayesfield.learning.objective import Objective, Pointwise, flat
 from bayesfield.learning.phases.cases import field_objective
@@ -104,8 +104,8 @@ def loo(posterior: Posterior, X: Any = None, n_draws: int = 1000, rng: np.random
     objective, generator = _objective(posterior, X), np.random.default_rng(rng)
     found, base, k = None, None, float("nan")
     if posterior.objective is not None and not isinstance(posterior.marginals, DrawnMarginals):
-        size = len(posterior.mean)
-        drawn = propose(posterior.mean, posterior.form, posterior.skewness, int(n_draws), generator, heavy(size))
+        marginals = SkewedMarginals(posterior.mean, posterior.sd, posterior.skewness)
+        drawn = propose(marginals, posterior.form, int(n_draws), generator, heavy(len(posterior.mean)))
         found = objective.data.pointwise(objective, drawn.points)
         base, k = _to_posterior(objective, found, drawn)
     if found is None or base is None:

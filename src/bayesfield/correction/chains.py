@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import linalg
 
-from bayesfield.correction.importance import heavy, log_joints
+from bayesfield.correction.importance import heavy, log_posteriors
 from bayesfield.learning.search.optimum import QUIET, Iteration, Progress
 from bayesfield.types import FloatArray
 
@@ -63,7 +63,7 @@ class _Budget:
         """−L, −∞ where there is no answer, and ∇L."""
         self.spent += len(points)
         if self.objective.prior.tails is not None:  # values alone: the gradient would be of the prior's expansion
-            return log_joints(self.objective, points), np.empty((0, 0))
+            return log_posteriors(self.objective, points), np.empty((0, 0))
         answers = self.objective.at_many(points)
         return np.where(np.isfinite(answers.values), -answers.values, -np.inf), answers.gradients
 

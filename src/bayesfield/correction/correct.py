@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayesfield.correction.draws import drawn
+from bayesfield.correction.importance import compare
 from bayesfield.correction.sampled import sampled_variational
 from bayesfield.correction.second_order import (
     FAR,
@@ -18,7 +20,7 @@ from bayesfield.correction.second_order import (
     sampled_shift,
     second_differences,
 )
-from bayesfield.correction.skewness import marginal_skewness, observed_slopes, sampled_features
+from bayesfield.correction.skewness import SkewedMarginals, marginal_skewness, observed_slopes, sampled_features
 from bayesfield.correction.variational import variational
 from bayesfield.learning.baselines.expectation_propagation import expectation_propagation
 from bayesfield.learning.search.optimum import QUIET, Optimum, Progress
@@ -44,8 +46,38 @@ def correct(
     reason: str,
     rng: np.random.Generator,
     progress: Progress = QUIET,
+    weighed: int = 0,
+    evaluations: int = 0,
 ) -> Corrected:
-    """The first of these kinds that converges and can be believed; the last as it is. reason: why the first."""
+    """The first of these kinds that converges and can be believed; the last as it is; and draws in its place where they
+    are better. reason: why the first. weighed: draws with which the result is compared. evaluations: what a posterior
+    made of draws may take, where that comparison is not good, or where there is none."""
+    made = _by_kinds(objective, curvature_objective, optimum, laplace, kinds, reason, rng, progress)
+    if weighed and len(made.mean):
+        skewness = np.zeros(len(made.mean)) if made.skewness is None else made.skewness
+        marginals = SkewedMarginals(made.mean, made.precision.sd, skewness)
+        made = made._replace(compared=compare(objective, marginals, made.precision, weighed, rng))
+    if not evaluations or not optimum.status.converged or not (made.compared is None or made.compared.worth_drawing):
+        return made
+    draws = drawn(objective, optimum.parameters, laplace, made, evaluations, rng, progress)
+    if draws is not None and (draws.record.settled or made.compared is None):
+        return draws
+    if made.compared is not None:
+        return made
+    short = replace(made.record, reason=f"{FAR}, perhaps: {evaluations:,} evaluations do not suffice for draws")
+    return made._replace(record=short)
+
+
+def _by_kinds(
+    objective: Objective,
+    curvature_objective: Objective,
+    optimum: Optimum,
+    laplace: Precision,
+    kinds: Sequence[str],
+    reason: str,
+    rng: np.random.Generator,
+    progress: Progress,
+) -> Corrected:
     first, *others = kinds
     found = _one(objective, curvature_objective, optimum, laplace, first, reason, rng, progress)
     if not found.record.settled and progress.expired:

@@ -14,9 +14,10 @@ import numpy as np
 from scipy import linalg
 
 from bayesfield.correction.chains import FEW, run_chains
-from bayesfield.correction.importance import heavy, propose, weigh
+from bayesfield.correction.importance import TRUSTED, heavy, propose, weigh
 from bayesfield.correction.marginals import DrawnMarginals
 from bayesfield.correction.second_order import Corrected, corrected
+from bayesfield.correction.skewness import SkewedMarginals
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.optimum import QUIET, Progress
 from bayesfield.types import FloatArray
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from bayesfield.learning.objective import Objective
     from bayesfield.learning.precision.base import Precision
 
-TRUSTED = 0.7  # shape of the weights' tail up to which they are (Vehtari et al. 2024)
 WEIGHED = 16384  # draws with importance weights
 CHAINED = 300_000  # evaluations that chains may take: 1,024 of them 100 moves of 3
 MOST = 500  # parameters of a posterior that is made of draws
@@ -51,27 +51,28 @@ def drawn(
     if not 0 < size <= MOST or evaluations < _LEAST:
         return None
     skewness = np.zeros(size) if start.skewness is None else start.skewness
+    marginals = SkewedMarginals(start.mean, start.precision.sd, skewness)
     amount = "few" if size <= FEW else "many"
     freedom = heavy(size) if amount == "few" else np.inf
     count = min(WEIGHED, evaluations)
-    weighted = weigh(objective, propose(start.mean, start.precision, skewness, count, rng, freedom))
+    weighted = weigh(objective, propose(marginals, start.precision, count, rng, freedom))
     if weighted.k < TRUSTED and weighted.effective >= _GOALS[amount]:
-        marginals = DrawnMarginals(weighted.points, weighted.weights)
+        made = DrawnMarginals(weighted.points, np.exp(weighted.log_weights))
         reason = f"{count:,} draws with importance weights, k = {weighted.k:.2f}"
         error = 1.0 / np.sqrt(weighted.effective)
-        return _made(marginals, mode, laplace, weighted.effective, error, True, reason)
+        return _made(made, mode, laplace, weighted.effective, error, True, reason)
     if evaluations < CHAINED or (amount == "many" and objective.prior.tails is not None):
         return None
-    first = propose(start.mean, start.precision, skewness, _CHAINS[amount], rng, heavy(size)).points
+    first = propose(marginals, start.precision, _CHAINS[amount], rng, heavy(size)).points
     covariance = start.precision.solve(np.eye(size))
     run = run_chains(objective, first, start.mean, covariance, _CHAIN_GOALS[amount], evaluations - count, rng, progress)
     if run is None:
         return None
     rows = min(len(run.points), _ROWS, max(_KEPT // size, _LEAST))
     kept = run.points[np.linspace(0, len(run.points) - 1, rows).astype(np.int64)]
-    marginals = DrawnMarginals(kept, np.full(rows, 1.0 / rows))
+    made = DrawnMarginals(kept, np.full(rows, 1.0 / rows))
     reason = f"{_CHAINS[amount]:,} chains " + ("along ellipses" if amount == "few" else "by Hamiltonian moves")
-    return _made(marginals, mode, laplace, run.effective, run.error, run.settled, reason)
+    return _made(made, mode, laplace, run.effective, run.error, run.settled, reason)
 
 
 def _made(

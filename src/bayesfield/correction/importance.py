@@ -1,8 +1,8 @@
 """Draws of an approximate posterior with their density, and what they weigh against the objective's own.
 
 λ = m + sd · to_skewed(d / sd), d from N(0, P⁻¹) or from Student's t of that shape, with log q(λ) known. The weights
-p(D|λ) p(λ) / q(λ) then say what the approximation misses (posterior.certificate), put it right where they are even
-enough (correction.draws), and average to the evidence p(D) (posterior.evidence).
+p(D|λ) p(λ) / q(λ) then say what the approximation misses (``compare``, for posterior.certificate), put it right where
+they are even enough (correction.draws), and average to the evidence p(D) (posterior.evidence).
 
 Student's t has tails that are heavier than the posterior's, so that no few draws get most of the weight. Degrees of
 freedom grow with the parameters: the length of a t vector spreads by 1/√freedom, that of a Gaussian by 1/√F, and draws
@@ -12,35 +12,47 @@ should still meet the posterior. Measured on leave-one-out with 5 parameters and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy import special
+from scipy import linalg, special
 
-from bayesfield.correction.skewness import from_skewed, to_skewed
-from bayesfield.diagnostics import pareto_smoothed
-from bayesfield.types import FloatArray
+from bayesfield.correction.skewness import SkewedMarginals, from_skewed, to_skewed
+from bayesfield.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from bayesfield.learning.objective import Objective
     from bayesfield.learning.precision.base import Precision
 
 EVEN = 16  # parameters up to which points fill the space evenly instead of at random
+TRUSTED = 0.7  # shape of the weights' tail up to which they are (Vehtari et al. 2024)
+LEAST = 256  # draws below which the tail of the weights has no shape
+MOST_WEIGHED = 2048  # draws of a comparison with many parameters …
+MOST_EVEN = 8192  # … and with few, where they fill the space evenly: probabilities to 0.005
+TOLERATED = np.array([0.1, 0.1, 0.01])  # shift (sd), width (log) and probability of a good posterior
+ENOUGH = 400.0  # effective draws of one: four errors of a shift are 0.2 sd
+_SLACK, _UNEVEN = 0.5, 0.1  # of what is tolerated, and spread, beyond which draws are taken where they are affordable
 _FREEDOM = 8.0  # at least
+_JOINT = 500  # parameters up to which all of them vary in a comparison
+_DIRECTIONS = 8  # parameters that vary where there are more
+_FEW = 50.0  # effective draws below which a comparison over all parameters says nothing
+_BLOCKS = 4  # of draws with points of their own, whose scatter is the Monte-Carlo error
+_ERRORS = {"few": 2.0, "many": 4.0}  # standard errors that are taken off: with many parameters hundreds of figures
+_Z95 = 1.959963984540054
 
 
 class Proposal(NamedTuple):
-    """points: (S, F) draws. log_density: (S,), with its constant."""
+    """points: (S, F) draws. log_density: (S,), up to ``log_constant``."""
 
     points: FloatArray
     log_density: FloatArray
 
 
 class Weighted(NamedTuple):
-    """Draws that stand for a posterior. points: (S, F). log_weights: (S,), of p(D|λ) p(λ) / q(λ), tails smoothed.
-
-    k: shape of the tail of the weights; above 0.7 they are not to be trusted. effective: how many even draws they are
-    worth. raw: as they were before smoothing; −∞ where the engine has no answer.
+    """Draws that stand for a posterior. points: (S, F). log_weights: (S,), of p(D|λ) p(λ) / q(λ), normalised, tails
+    smoothed. k: shape of the tail of the weights; above 0.7 they are not to be trusted. effective: how many even draws
+    they are worth. raw: as they were, up to a constant; −∞ where the engine has no answer.
     """
 
     points: FloatArray
@@ -48,12 +60,6 @@ class Weighted(NamedTuple):
     k: float
     effective: float
     raw: FloatArray
-
-    @property
-    def weights(self) -> FloatArray:
-        """Normalised, (S,)."""
-        result: FloatArray = np.exp(self.log_weights - special.logsumexp(self.log_weights))
-        return result
 
 
 def even_noise(size: int, count: int, rng: np.random.Generator) -> FloatArray:
@@ -76,42 +82,46 @@ def heavy(size: int) -> float:
 
 
 def propose(
-    mean: FloatArray,
-    precision: Precision,
-    skewness: FloatArray,
-    count: int,
-    rng: np.random.Generator,
-    freedom: float = np.inf,
+    marginals: SkewedMarginals, precision: Precision, count: int, rng: np.random.Generator, freedom: float = np.inf
 ) -> Proposal:
     """Draws with their density. freedom: of Student's t; infinite for the Gaussian."""
-    size = len(mean)
+    size = len(marginals.mean)
     noise = even_noise(size, count, rng)
     if np.isfinite(freedom):
         noise = noise * np.sqrt(freedom / rng.chisquare(freedom, count))
     away = precision.draws(noise)
-    square = np.einsum("fs,fs->s", away, precision.product(away))
-    if np.isfinite(freedom):
-        constant = special.gammaln((freedom + size) / 2) - special.gammaln(freedom / 2)
-        constant -= 0.5 * size * np.log(freedom * np.pi)
-        log_q = constant - 0.5 * (freedom + size) * np.log1p(square / freedom)
-    else:
-        log_q = -0.5 * (square + size * np.log(2.0 * np.pi))
-    log_q = log_q + 0.5 * precision.log_det
-    if not skewness.any():
-        return Proposal(mean + away.T, log_q)
-    sd = precision.sd
-    skewed = to_skewed(away.T / sd, skewness)
-    return Proposal(mean + sd * skewed, log_q + from_skewed(skewed, skewness)[1].sum(axis=1))
+    if precision.form == "dense":
+        square = np.einsum("fs,fs->s", noise, noise)
+    else:  # draws by conditioning, from noise of another length
+        square = np.einsum("fs,fs->s", away, precision.product(away))
+    log_q = -0.5 * square if not np.isfinite(freedom) else -0.5 * (freedom + size) * np.log1p(square / freedom)
+    return _skewed(marginals, away.T / marginals.sd, log_q)
 
 
-def log_joints(objective: Objective, points: FloatArray) -> FloatArray:
-    """log p(D|λ) + log p(λ) at each of the parameters, (S,); −∞ where there is no log Z."""
-    prior = objective.prior
-    if prior.tails is None:
-        change: FloatArray | float = prior.log_density(prior.location)  # the kernel is zero there
-    else:
+def _skewed(marginals: SkewedMarginals, scores: FloatArray, log_q: FloatArray) -> Proposal:
+    """Scores of the Gaussian, (S, F), as parameters."""
+    if not marginals.skewness.any():
+        return Proposal(marginals.mean + marginals.sd * scores, log_q)
+    skewed = to_skewed(scores, marginals.skewness)
+    slope = from_skewed(skewed, marginals.skewness)[1].sum(axis=1)
+    return Proposal(marginals.mean + marginals.sd * skewed, log_q + slope)
+
+
+def log_constant(precision: Precision, freedom: float = np.inf) -> float:
+    """What ``propose`` leaves out of log q."""
+    size = precision.size
+    if not np.isfinite(freedom):
+        return 0.5 * (precision.log_det - size * float(np.log(2.0 * np.pi)))
+    gammas = special.gammaln((freedom + size) / 2) - special.gammaln(freedom / 2)
+    return float(gammas - 0.5 * size * np.log(freedom * np.pi)) + 0.5 * precision.log_det
+
+
+def log_posteriors(objective: Objective, points: FloatArray) -> FloatArray:
+    """log p(D|λ) + log p(λ) at each of the parameters, (S,), up to a constant; −∞ where there is no log Z."""
+    values, prior = objective.at_many(points).values, objective.prior
+    change: FloatArray | float = 0.0
+    if prior.tails is not None:  # the objective has the prior's expansion about the mode
         change = np.array([prior.log_density(here) - prior.log_kernel(here) for here in points])
-    values = objective.at_many(points).values
     with np.errstate(invalid="ignore"):
         result: FloatArray = np.where(np.isfinite(values), change - values, -np.inf)
     return result
@@ -119,11 +129,156 @@ def log_joints(objective: Objective, points: FloatArray) -> FloatArray:
 
 def weigh(objective: Objective, proposal: Proposal) -> Weighted:
     """The draws with their importance weights."""
-    raw = log_joints(objective, proposal.points) - proposal.log_density
-    top = float(raw.max())
-    if not np.isfinite(top):
-        return Weighted(proposal.points, np.zeros(len(raw)), np.inf, 0.0, raw)
+    raw = log_posteriors(objective, proposal.points) - proposal.log_density
+    if not np.isfinite(raw.max()):
+        return Weighted(proposal.points, np.full(len(raw), -np.log(len(raw))), np.inf, 0.0, raw)
     smoothed, k = pareto_smoothed(raw[None])
-    log_mean = special.logsumexp(np.minimum(raw, top))  # smoothed ones keep the sum of the raw, about
     effective = float(np.exp(-special.logsumexp(2.0 * smoothed[0])))
-    return Weighted(proposal.points, smoothed[0] + log_mean, float(k[0]), effective, raw)
+    return Weighted(proposal.points, smoothed[0], float(k[0]), effective, raw)
+
+
+# --- comparison -----------------------------------------------------------------------------------------------------
+
+
+class Comparison(NamedTuple):
+    """A posterior against weighted draws of itself.
+
+    distances: (3,), the largest of a mean (sd), of a log sd and of a probability P(λ < x), at zero and at the ends of
+    the 95 % intervals; errors: their Monte-Carlo errors; excess: by how much they lie beyond. which: the parameters
+    that varied. n_draws, k, effective: as in ``Weighted``.
+    """
+
+    distances: FloatArray
+    errors: FloatArray
+    excess: FloatArray
+    which: IntArray
+    n_draws: int
+    k: float
+    effective: float
+
+    @property
+    def spread(self) -> float:
+        """log(n_draws / effective) for each parameter: about twice its share of the Kullback-Leibler divergence."""
+        return float(np.log(self.n_draws / max(self.effective, 1e-9)) / max(len(self.which), 1))
+
+    @property
+    def worth_drawing(self) -> bool:
+        """Whether draws would be better, where they are affordable."""
+        uneven = self.k > TRUSTED or self.effective < ENOUGH or self.spread > _UNEVEN
+        return uneven or bool((self.excess > _SLACK * TOLERATED).any())
+
+
+def compare(
+    objective: Objective, marginals: SkewedMarginals, precision: Precision, count: int, rng: np.random.Generator
+) -> Comparison:
+    """Over all parameters; where they are very many, or the weights too uneven to tell, over those that lean most."""
+    size = len(marginals.mean)
+    which, weighted = np.arange(size), None
+    if size <= _JOINT:
+        blocks = [propose(marginals, precision, count // _BLOCKS, rng) for _ in range(_BLOCKS)]
+        points, log_q = np.concatenate([b.points for b in blocks]), np.concatenate([b.log_density for b in blocks])
+        weighted = weigh(objective, Proposal(points, log_q))
+    if weighted is None or (size > EVEN and (weighted.k > TRUSTED or weighted.effective < _FEW)):
+        lean = np.abs(marginals.skewness) if marginals.skewness.any() else marginals.sd
+        which = np.argsort(-lean, kind="stable")[:_DIRECTIONS]
+        weighted = weigh(objective, _along(marginals, precision, which, count, rng))
+    return _compared(weighted, marginals, which)
+
+
+def _along(
+    marginals: SkewedMarginals, precision: Precision, which: IntArray, count: int, rng: np.random.Generator
+) -> Proposal:
+    """Draws of some parameters, the others at their means given those: g = Σ_{·I} Σ_II⁻¹ g_I with Σ = P⁻¹."""
+    unit = np.zeros((len(marginals.mean), len(which)))
+    unit[which, np.arange(len(which))] = 1.0
+    columns = precision.solve(unit)
+    lower = linalg.cholesky((columns[which] + columns[which].T) / 2, lower=True)
+    follow = linalg.cho_solve((lower, True), columns.T).T  # (F, d)
+    noise = rng.standard_normal((len(which), count))
+    scores = (follow @ (lower @ noise)).T / marginals.sd
+    return _skewed(marginals, scores, -0.5 * np.sum(noise**2, axis=0))
+
+
+def _compared(weighted: Weighted, marginals: SkewedMarginals, which: IntArray) -> Comparison:
+    """The error of a weighted mean is √Σ w²(y − ȳ)². Even points have a smaller one; by how much is estimated from all
+    figures together, by the scatter of the blocks."""
+    w, some = np.exp(weighted.log_weights), marginals.only(which)
+    x = (weighted.points[:, which] - some.mean) / some.sd
+    ends = np.array([-some.mean / some.sd, *(to_skewed(np.full(len(which), z), some.skewness) for z in (-_Z95, _Z95))])
+    mean = w @ x
+    variance = np.maximum(w @ (x - mean) ** 2, 1e-300)
+    below = [(x < end).astype(np.float64) for end in ends]
+    figures = [x, 0.5 * ((x - mean) ** 2 / variance - 1.0), *below]
+    errors = np.array([np.sqrt(np.maximum(w**2 @ (y - w @ y) ** 2, 1e-12)) for y in figures])
+    errors *= _evenness(w, figures, errors)
+    expected = np.array([some.below(some.mean + some.sd * end) for end in ends])
+    apart = np.abs([w @ y for y in below] - expected)
+    distances = np.array([np.abs(mean), 0.5 * np.abs(np.log(variance)), apart.max(axis=0)])
+    noise = np.array([errors[0], errors[1], errors[2:].max(axis=0)])
+    excess = distances - _ERRORS["few" if len(which) <= EVEN else "many"] * noise
+    rows, worst = np.arange(3), np.argmax(excess, axis=1)
+    beyond = np.maximum(excess[rows, worst], 0.0)
+    return Comparison(distances[rows, worst], noise[rows, worst], beyond, which, len(w), weighted.k, weighted.effective)
+
+
+def _evenness(w: FloatArray, figures: Sequence[FloatArray], errors: FloatArray) -> float:
+    """The Monte-Carlo error of the blocks' average over what independent draws would have, at most 1."""
+    parts = np.array_split(np.arange(len(w)), _BLOCKS)
+    ratios = []
+    for y, error in zip(figures, errors, strict=True):
+        means = np.array([w[part] @ y[part] / max(w[part].sum(), 1e-300) for part in parts])
+        ratios.append(means.var(axis=0, ddof=1) / _BLOCKS / error**2)
+    return float(np.clip(np.sqrt(np.mean(ratios)), 0.1, 1.0))
+
+
+# --- tails of weights -----------------------------------------------------------------------------------------------
+
+
+def pareto_smoothed(log_ratios: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Importance ratios with their upper tails smoothed by a generalised Pareto distribution (Vehtari et al. 2024).
+
+    log_ratios: (M, S), of S draws for each of M targets. Returns log-weights (M, S), normalised, and the tails' shape
+    k, (M,): above 0.7 a sum with these weights is not to be trusted. Ratios that are all equal have k = −∞. The same
+    numbers as ArviZ's (a test), which would import scipy.stats: that takes longer than most fits, and every fit asks.
+    """
+    weights = log_ratios - log_ratios.max(axis=1, keepdims=True)
+    k = np.full(len(weights), -np.inf)
+    for row in np.flatnonzero(np.ptp(weights, axis=1) > 1e-10):
+        weights[row], k[row] = _smoothed(weights[row])
+    return weights - special.logsumexp(weights, axis=1, keepdims=True), k
+
+
+def _smoothed(log_ratios: FloatArray) -> tuple[FloatArray, float]:
+    """One row, its largest ratio at zero: the tail's draws take the quantiles of the distribution that fits them."""
+    count = len(log_ratios)
+    size = int(np.ceil(min(count / 5, 3.0 * np.sqrt(count))))
+    order = np.argsort(log_ratios)
+    tail = order[-size:]
+    log_cut = max(float(log_ratios[order[-size - 1]]), float(np.log(np.finfo(np.float64).tiny)))
+    tail = tail[log_ratios[tail] > log_cut]
+    if len(tail) <= 4:
+        return log_ratios, np.inf
+    cut = np.exp(log_cut)
+    k, scale = _generalised_pareto(np.exp(log_ratios[tail]) - cut)
+    smoothed = log_ratios.copy()
+    if np.isfinite(k):
+        p = (np.arange(len(tail)) + 0.5) / len(tail)
+        quantiles = -scale * np.log1p(-p) if abs(k) < 1e-12 else scale * np.expm1(-k * np.log1p(-p)) / k
+        smoothed[tail] = np.minimum(np.log(quantiles + cut), 0.0)
+    return smoothed, k
+
+
+def _generalised_pareto(excess: FloatArray) -> tuple[float, float]:
+    """Shape and scale of a generalised Pareto distribution, from sorted positive numbers (Zhang & Stephens 2009), with
+    the shape drawn a little to 0.5, as if by ten more."""
+    n = len(excess)
+    m = 30 + int(np.sqrt(n))
+    quartile = excess[int(n / 4 + 0.5) - 1]
+    b = (1.0 - np.sqrt(m / (np.arange(1, m + 1) - 0.5))) / (3.0 * quartile) + 1.0 / excess[-1]
+    k = np.log1p(-b[:, None] * excess).mean(axis=1)
+    likelihood = n * (np.log(-b / k) - k - 1.0)
+    weights = 1.0 / np.exp(likelihood[None, :] - likelihood[:, None]).sum(axis=1)
+    real = weights >= 10.0 * np.finfo(np.float64).eps
+    best = float(b[real] @ weights[real] / weights[real].sum())
+    shape = float(np.log1p(-best * excess).mean())
+    return (n * shape + 5.0) / (n + 10.0), -shape / best

@@ -1,8 +1,8 @@
 """The marginal of every parameter: quantiles, probabilities and densities, whatever the posterior is made of.
 
 Joint draws keep the correlations of ranks of the Gaussian (a copula): a draw's z-scores become parameters by
-``from_normal``. Skewed normals are what corrections leave; draws and profiles are for posteriors that no such shape
-fits.
+``from_normal``. Skewed normals (correction.skewness) are what corrections leave; draws and profiles are for posteriors
+that no such shape fits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 from scipy import special
 
-from bayesfield.correction.skewness import from_skewed, log_density, probability_below, to_skewed
+from bayesfield.correction.skewness import SkewedMarginals, from_skewed
 from bayesfield.types import FloatArray, IntArray
 
 _NEAR = 30.0  # draws that a kernel must hold for its density to be believed
@@ -45,27 +45,6 @@ class Marginals(Protocol):
     def only(self, which: IntArray) -> Marginals:
         """Those of some parameters."""
         ...
-
-
-@dataclass(frozen=True, eq=False)
-class SkewedMarginals:
-    """Normal, or shifted log-normal where there is skewness."""
-
-    mean: FloatArray
-    sd: FloatArray
-    skewness: FloatArray
-
-    def from_normal(self, z: FloatArray) -> FloatArray:
-        return self.mean + self.sd * (to_skewed(z, self.skewness) if self.skewness.any() else z)
-
-    def below(self, x: FloatArray) -> FloatArray:
-        return probability_below((x - self.mean) / self.sd, self.skewness)
-
-    def log_density(self, x: FloatArray) -> FloatArray:
-        return log_density((x - self.mean) / self.sd, self.skewness) - np.log(self.sd)
-
-    def only(self, which: IntArray) -> SkewedMarginals:
-        return SkewedMarginals(self.mean[which], self.sd[which], self.skewness[which])
 
 
 @dataclass(frozen=True, eq=False)

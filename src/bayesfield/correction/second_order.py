@@ -17,6 +17,7 @@ from bayesfield.learning.precision.base import Precision
 from bayesfield.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
+    from bayesfield.correction.importance import Comparison
     from bayesfield.correction.marginals import Marginals
 
 FAR = "far from a Gaussian"  # what a record's reason begins with where no correction is believed
@@ -65,13 +66,14 @@ class CorrectionRecord:
 
 class Corrected(NamedTuple):
     """What a correction leaves. skewness: (F,) of every marginal; None where it was not estimated. marginals: where
-    they are those of draws or profiles (correction.marginals)."""
+    they are those of draws or profiles (correction.marginals). compared: with draws that are weighted."""
 
     mean: FloatArray
     precision: Precision
     record: CorrectionRecord
     skewness: FloatArray | None = None
     marginals: Marginals | None = None
+    compared: Comparison | None = None
 
 
 def corrected(

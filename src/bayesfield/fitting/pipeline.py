@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-import warnings
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesfield.correction.correct import TIME_UP, correct
-from bayesfield.correction.draws import drawn
-from bayesfield.correction.marginals import SkewedMarginals
-from bayesfield.correction.second_order import FAR, Corrected
+from bayesfield.correction.correct import correct
+from bayesfield.correction.second_order import Corrected
 from bayesfield.fitting.display import LONG, shown
 from bayesfield.fitting.plan import SAMPLED, Planned, Request, make_plan
 from bayesfield.fitting.prior_learning import adapted
@@ -25,12 +22,12 @@ from bayesfield.learning.search.learner import Request as SearchRequest
 from bayesfield.learning.search.minimise import checked_start, search, starting_points
 from bayesfield.learning.search.optimum import QUIET, Optimum, Progress
 from bayesfield.learning.search.sampled_newton import sampled_newton, sampled_start
-from bayesfield.posterior.certificate import POOR, certify, certify_draws
+from bayesfield.posterior.certificate import certify, warn
 from bayesfield.posterior.check import check_fit
 from bayesfield.posterior.posterior import Posterior, reason_for_refusal
-from bayesfield.posterior.record import SAMPLED_NEWTON, Certificate, Check, FitRecord, Plan
+from bayesfield.posterior.record import SAMPLED_NEWTON, Check, FitRecord
 from bayesfield.response.linear import NotSparse
-from bayesfield.types import FitWarning, FloatArray, IndefiniteCurvature, Status
+from bayesfield.types import FloatArray, IndefiniteCurvature, Status
 
 if TYPE_CHECKING:
     from bayesfield.inference.contract import Engine
@@ -99,12 +96,14 @@ def fit_objective(model: Parametrised, objective: Objective, request: Request, d
             planned.reason,
             generator,
             progress,
+            0 if found.own else planned.plan.certificate,
+            planned.plan.draws if found.good and not found.own else 0,
         )
-        record = _record(found, corrected, planned.counts.n_cases)
-        record = replace(record, choice=reasons, check=check, prior=learned, plan=fit.planned.plan)
-        corrected, record = fit.trusted(found, corrected, record, planned.plan, generator)
-    record = replace(record, seconds=time.perf_counter() - begun)
-    _warn(record, depth)
+    record = _record(found, corrected, planned.counts.n_cases, time.perf_counter() - begun)
+    record = replace(record, choice=reasons, check=check, prior=learned, plan=fit.planned.plan)
+    if planned.plan.judged:
+        record = replace(record, certificate=certify(model, record, corrected.compared, planned.counts.has_log_z))
+    warn(record, depth)
     return Posterior(
         model,
         corrected.mean,
@@ -268,24 +267,6 @@ class _Fit:
                 raise
             return with_precision(self.model, objective, curvature, optimum, "matrix-free", method, learner)
 
-    # --- how far to trust it ----------------------------------------------------------------------------------------
-
-    def trusted(
-        self, fitted: FittedMode, corrected: Corrected, record: FitRecord, plan: Plan, rng: np.random.Generator
-    ) -> tuple[Corrected, FitRecord]:
-        """With its certificate; and made of draws, where that is not good, or where draws were asked for."""
-        if plan.certificate:
-            record = replace(record, certificate=_certificate(self.model, fitted, corrected, record, plan, rng))
-        wanted = plan.draws and fitted.good and not fitted.own
-        if not wanted or (record.certificate is not None and not record.certificate.worth_drawing):
-            return corrected, record
-        mode = fitted.optimum.parameters
-        made = drawn(fitted.objective, mode, fitted.precision, corrected, plan.draws, rng, self.progress)
-        if made is None or (record.certificate is not None and not made.record.settled):
-            return corrected, record
-        record = replace(record, correction=made.record, form="dense", certificate=None)
-        return made, replace(record, certificate=certify_draws(record))
-
     # --- the prior --------------------------------------------------------------------------------------------------
 
     def adapted(self, fitted: FittedMode, rng: np.random.Generator) -> tuple[FittedMode, PriorRecord]:
@@ -314,22 +295,6 @@ class _Fit:
         plan = replace(planned.plan, form=self.planned.plan.form if engine.traits.has_log_z else "dense", starts=1)
         again = replace(self, objective=objective, request=request, planned=planned._replace(plan=plan))
         return again.mode(rng)[0]
-
-
-def _certificate(
-    model: Parametrised,
-    fitted: FittedMode,
-    corrected: Corrected,
-    record: FitRecord,
-    plan: Plan,
-    rng: np.random.Generator,
-) -> Certificate:
-    mean = corrected.mean
-    skewness = np.zeros(len(mean)) if corrected.skewness is None else corrected.skewness
-    marginals = SkewedMarginals(mean, corrected.precision.sd, skewness)
-    objective = None if fitted.own else fitted.objective
-    seed = int(rng.integers(2**31))
-    return certify(objective, model.parameter_names, marginals, corrected.precision, record, plan.certificate, seed)
 
 
 def with_precision(
@@ -374,7 +339,7 @@ def _refusal(
     )
 
 
-def _record(fitted: FittedMode, corrected: Corrected, n_cases: int) -> FitRecord:
+def _record(fitted: FittedMode, corrected: Corrected, n_cases: int, seconds: float) -> FitRecord:
     point, precision = fitted.optimum.point, fitted.precision
     gradient = point.gradient
     ep = corrected.record.kind == "expectation propagation"
@@ -391,7 +356,7 @@ def _record(fitted: FittedMode, corrected: Corrected, n_cases: int) -> FitRecord
         log_likelihood=np.nan if fitted.own else fitted.objective.likelihood(point.parameters, point.answers),
         n_cases=n_cases,
         correction=corrected.record,
-        seconds=0.0,
+        seconds=seconds,
         starts=fitted.optimum.starts,
     )
 
@@ -399,23 +364,3 @@ def _record(fitted: FittedMode, corrected: Corrected, n_cases: int) -> FitRecord
 def _resolved(prior: Prior, chosen: GaussianPrior) -> Prior:
     """The prior with the variances that the data chose."""
     return prior if chosen.tails is not None or not chosen.independent else chosen.scaled(1.0)
-
-
-def _warn(record: FitRecord, depth: int) -> None:
-    """A fit that did not converge looks like any other, so it says so aloud. depth: of the user's call."""
-    learned = record.prior is None or record.prior.settled
-    if not record.status.converged or not record.inference.converged or not learned:
-        warnings.warn(f"this posterior is not to be trusted. {record}", FitWarning, stacklevel=depth + 1)
-    elif record.correction.reason == TIME_UP:
-        warnings.warn(f"the correction was {TIME_UP}; give it more. {record}", FitWarning, stacklevel=depth + 1)
-    elif record.certificate is not None and record.certificate.verdict == POOR:
-        warnings.warn(
-            f"this posterior is poor: {record.certificate.advice}. {record}", FitWarning, stacklevel=depth + 1
-        )
-    elif record.certificate is None and (not record.correction.settled or record.correction.reason.startswith(FAR)):
-        warnings.warn(
-            f"the Gaussian does not fit this posterior: {record.correction}. Draws by bf.sample_posterior, or a "
-            f"narrower prior, are right here. {record}",
-            FitWarning,
-            stacklevel=depth + 1,
-        )

@@ -16,6 +16,7 @@ import numpy as np
 from bayesfield.correction.correct import KINDS
 from bayesfield.correction.draws import CHAINED
 from bayesfield.correction.draws import MOST as MOST_DRAWN
+from bayesfield.correction.importance import EVEN, LEAST, MOST_EVEN, MOST_WEIGHED
 from bayesfield.correction.second_order import MAX_DIRECTIONS
 from bayesfield.correction.skewness import MOST, longer
 from bayesfield.correction.variational import CURVATURES, DIRECTIONS, FEW, MANY
@@ -25,7 +26,6 @@ from bayesfield.learning.precision.matrix_free import KRYLOV, KRYLOV_ROOM
 from bayesfield.learning.search.by_name import MINIMISERS, as_method
 from bayesfield.learning.search.minimise import SEVERAL, unseen_parameters
 from bayesfield.model.prior import Prior, as_prior
-from bayesfield.posterior.certificate import affordable_draws
 from bayesfield.posterior.record import SAMPLED_NEWTON, Plan
 from bayesfield.response.base import require_dense
 from bayesfield.types import InvalidInput
@@ -56,6 +56,7 @@ _SAMPLED_VARIATIONAL = 2000  # parameters up to which the sampled variational co
 _SPREAD = 16  # sampled inferences that one variational correction by chains is worth, with their covariances
 _CURVATURES_HELD, _HELD = 4, 100  # curvatures that are not dense, and products that each is worth
 _DENSE_COPIES = 5  # matrices of the size of the precision that are held at once
+_JUDGED, _JUDGED_ALWAYS = 0.2, 0.05  # of the work of a fit, and seconds, that its certificate may take
 _LOADED = 45e6  # bytes of compiled code and libraries' own
 
 
@@ -156,7 +157,7 @@ def make_plan(objective: Objective, request: Request, engine: Engine | None = No
     seconds = _seconds(by_engine, counts, price, (method, form, kinds[0]), starts, checked)
     total = sum([taken for _, taken in seconds])
     held = _bytes(by_engine, counts, curvature, (form, kinds[0]), checked)
-    certificate, draws = _judged(by_engine, counts, request, starts, explicit, total)
+    judged, certificate, draws = _judged(counts, request, starts, explicit, total)
     plan = Plan(
         engine=repr(asked),
         response=repr(asked if request.response is None else request.response),
@@ -171,6 +172,7 @@ def make_plan(objective: Objective, request: Request, engine: Engine | None = No
         bytes=held,
         certificate=certificate,
         draws=draws,
+        judged=judged,
     )
     return Planned(plan, by_engine, curvature, chosen, why, counts)
 
@@ -358,25 +360,27 @@ def _checked(counts: Counts, request: Request, chosen: bool) -> tuple[bool, tupl
     return True, ()
 
 
-def _judged(
-    objective: Objective, counts: Counts, request: Request, starts: int, explicit: bool, total: float
-) -> tuple[int, int]:
-    """Draws whose weights judge the posterior, and evaluations that a posterior made of draws may take.
+def _judged(counts: Counts, request: Request, starts: int, explicit: bool, total: float) -> tuple[bool, int, int]:
+    """Whether the fit makes a certificate; draws whose weights judge the posterior; and evaluations that a posterior
+    made of draws may take.
 
     What the paper publishes, and plain Laplace where it was asked for, is judged when somebody asks. Chains stay within
-    a mode, so that several modes are no matter for them.
+    a mode, so that fits with several are not made of draws.
     """
-    learner = request.learner
-    drawable = counts.has_log_z and counts.size <= MOST_DRAWN and starts == 1 and request.method != "ep"
+    learner, size, each = request.learner, counts.size, counts.price.each
+    drawable = counts.has_log_z and size <= MOST_DRAWN and starts == 1 and request.method != "ep"
     drawable = drawable and request.response is None and (learner is None or learner.at_mode)
     if request.correction == "draws":
-        return 0, max(int(request.budget / counts.price.each), 2 * CHAINED) if drawable else 0
-    asked = request.correction in ("none", "profile") or request.response is not None
-    if asked or (explicit and counts.as_published) or not counts.weight or request.method == "ep" or not counts.size:
-        return 0, 0
-    certificate = affordable_draws(counts.size, counts.price.each, total) if counts.has_log_z else 0
-    draws = int(min(request.budget / counts.price.each, 4 * CHAINED))
-    return certificate, draws if drawable and request.correction == "auto" and certificate else 0
+        return True, 0, max(int(request.budget / each), 2 * CHAINED) if drawable else 0
+    published = request.response is not None or (explicit and counts.as_published)
+    if request.correction == "none" or published or not counts.weight or request.method == "ep" or not size:
+        return False, 0, 0
+    if not counts.has_log_z or (learner is not None and not learner.at_mode):
+        return True, 0, 0
+    count = min(int(max(_JUDGED * total, _JUDGED_ALWAYS) / each), MOST_EVEN if size <= EVEN else MOST_WEIGHED)
+    count = count if count >= LEAST else 0
+    draws = drawable and request.correction == "auto" and count
+    return True, count, int(min(request.budget / each, 4 * CHAINED)) if draws else 0
 
 
 def _starts(objective: Objective, counts: Counts, request: Request) -> int:

@@ -32,17 +32,12 @@ class Traits(NamedTuple):
 class Price(NamedTuple):
     """Counted work of one inference and of one covariance of all features, in seconds on one core of our machine.
 
-    batched: of one of many inferences that are asked for in one call, where that is cheaper; else 0.
+    each: of one of many inferences that are asked for in one call, where that is cheaper; else 0.
     """
 
     inference: float
     covariance: float
-    batched: float = 0.0
-
-    @property
-    def each(self) -> float:
-        """Of one of many inferences."""
-        return self.batched or self.inference
+    each: float = 0.0
 
 
 @runtime_checkable

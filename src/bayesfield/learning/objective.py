@@ -229,7 +229,7 @@ class Objective:
             price = phase.price(self.prior.size)
             inference += price.inference
             covariance += price.covariance
-            each += price.each
+            each += price.each or price.inference
             held += phase.bytes()
         first, traits = self.phases[0], [phase.traits for phase in self.phases]
         contrasts = [phase.contrasts for phase in self.phases]

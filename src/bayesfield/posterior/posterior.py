@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from bayesfield.correction.marginals import DrawnMarginals, Marginals, SkewedMarginals
+from bayesfield.correction.marginals import DrawnMarginals, Marginals
+from bayesfield.correction.skewness import SkewedMarginals
 from bayesfield.graph.compiled import compiled
 from bayesfield.inference.auto import Auto
 from bayesfield.inference.by_name import as_engine
@@ -22,7 +23,7 @@ from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.learner import LEARNERS
 from bayesfield.model.field import RandomField
-from bayesfield.posterior.certificate import affordable_draws, certify, certify_draws
+from bayesfield.posterior.certificate import certificate_later, certify
 from bayesfield.posterior.check import check_fit
 from bayesfield.posterior.edges import (
     Signs,
@@ -49,7 +50,6 @@ _WITHOUT_DATA = (
     "this posterior came without its data (a file and a pickle leave them out), so there is nothing to hold it "
     "against: posterior.with_data(X) gives them back"
 )
-_JUDGED = 5.0  # seconds of counted work, a fifth of which a certificate may take when it is asked for
 _JOINT_DRAWS = 4000
 _DENSE = 4000  # parameters up to which joint statements make the precision dense
 
@@ -163,17 +163,12 @@ class Posterior(Views):
     @cached_property
     def certificate(self) -> Certificate:
         """How far it may be trusted: as the fit judged it, or judged now (posterior.certificate)."""
-        record = self.record
-        if record.certificate is not None:
-            return record.certificate
-        if record.correction.kind == "draws":
-            return certify_draws(record)
-        objective = self.objective if self.laplace_precision is not None or record.method not in LEARNERS else None
-        count = 0
-        if objective is not None and objective.has_log_z:
-            count = affordable_draws(len(self.mean), objective.price().each, _JUDGED)
+        if self.record.certificate is not None:
+            return self.record.certificate
+        if self.objective is None or isinstance(self.marginals, DrawnMarginals) or self.record.method in LEARNERS:
+            return certify(self.field, self.record, None)
         marginals = SkewedMarginals(self.mean, self.form.sd, self.skewness)
-        return certify(objective, self.field.parameter_names, marginals, self.form, record, count)
+        return certificate_later(self.field, self.record, self.objective, marginals, self.form)
 
     @cached_property
     def log_evidence(self) -> float:

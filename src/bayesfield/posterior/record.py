@@ -19,8 +19,6 @@ _FORMS = {  # what a form leaves out, where it leaves anything out
 
 _GOOD, _FAIR = 0.1, 0.3  # root mean square bias in posterior sd
 _WIDTHS = 0.1  # largest share by which the median width may be off
-_SPREAD = 0.1  # of the log weights for each parameter, likewise
-_SLACK = 0.5  # of what is tolerated, beyond which draws are taken where they are affordable
 
 
 @dataclass(frozen=True)
@@ -29,10 +27,10 @@ class Plan:
 
     engine, response, method, form: as in ``bf.fit``, with "auto" decided. corrections: the kinds to try, in order,
     until one converges. starts: points to search from. checked: whether sampling checks the mode, and takes over
-    where the check fails. certificate: draws whose importance weights judge the posterior; 0 where it is judged when
-    asked. draws: evaluations that a posterior made of draws may take where that judgement is not good, 0 for never.
-    reasons: why. seconds: counted work of each part, in seconds on our machine; total: of all. bytes: held in memory
-    at once.
+    where the check fails. certificate: draws whose importance weights judge the posterior; 0 for
+    none. draws: evaluations that a posterior made of draws may take where that judgement is not good, 0 for never.
+    judged: whether the fit makes a certificate; else it is made when somebody asks. reasons: why. seconds: counted work
+    of each part, in seconds on our machine; total: of all. bytes: held in memory at once.
     """
 
     engine: str
@@ -48,6 +46,7 @@ class Plan:
     bytes: float
     certificate: int = 0
     draws: int = 0
+    judged: bool = False
 
     def __str__(self) -> str:
         parts = ", ".join(f"{name} {taken:.2g} s" for name, taken in self.seconds if taken > 0.05 * self.total)
@@ -60,12 +59,12 @@ class Plan:
             f"correction  {self.corrections[0]}"
             + (f"; where it does not converge {', then '.join(self.corrections[1:])}" if self.corrections[1:] else ""),
             *(["check       by sampling, which takes over where it fails"] if self.checked else []),
-            *([f"certificate {self._judged()}"] if self.certificate or self.draws else []),
+            *([f"certificate {self._judgement()}"] if self.certificate or self.draws else []),
             f"price       about {self.total:.2g} s of counted work: {parts}; {self.bytes / 2**20:,.0f} MiB",
         ]
         return "\n".join(lines)
 
-    def _judged(self) -> str:
+    def _judgement(self) -> str:
         if not self.certificate:
             return "the posterior is made of draws"
         return f"by {self.certificate:,} weighted draws" + (
@@ -184,11 +183,6 @@ class Certificate:
                 f"means within {self.shift:.2f} sd, widths within {np.expm1(self.width):.0%}"
             )
         return "; ".join(parts)
-
-    @property
-    def worth_drawing(self) -> bool:
-        """Whether draws would be better, where they are affordable."""
-        return self.verdict != "good" or self.distance > _SLACK or self.spread > _SPREAD
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,17 @@ class Exact(Options):
         parallel.thread_map(part, parallel.shares(0, len(thetas), least=max(1, _WORTH // max(thetas.shape[1], 1))))
         return log_z, beliefs
 
+    def covariance_sum(self, graph: Graph, design: Design, thetas: FloatArray) -> FloatArray | None:
+        """Σ_s Cov_s of the features at potentials (S, T), in one compiled call; None where the field is large."""
+        if design.matrix.shape[0] * design.matrix.shape[1] > _SLAB or len(graph.arrays.cardinality) >= UNION:
+            return None
+        directions = np.ascontiguousarray(design.matrix.toarray())
+        total = np.zeros_like(directions)
+        if not trees.tangent_sum(self.junction_tree(graph), thetas, directions, total):
+            return None
+        result: FloatArray = design.transpose @ total
+        return (result + result.T) / 2
+
     def response(self, graph: Graph, design: Design, theta: FloatArray, marginals: Marginals) -> Response:
         return TreeResponse(graph, design, theta, *marginals.state)
 

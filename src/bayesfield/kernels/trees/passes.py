@@ -372,6 +372,19 @@ def tangent(
 
 
 @jit
+def tangent_sum(tree: TreeArrays, thetas: FloatArray, direction: FloatArray, total: FloatArray) -> bool:
+    """Σ_s Cov_s · direction at potentials (S, T), added to total, (T, D). False where a state is not possible."""
+    tables, buffer = np.empty(tree.table_ptr[-1]), np.empty(tree.buffer_size)
+    beliefs, moved = np.empty(thetas.shape[1]), np.empty_like(direction)
+    for s in range(len(thetas)):
+        if calibrate(tree, thetas[s], tables, buffer, beliefs) == -np.inf:
+            return False
+        tangent(tree, tables, buffer, direction, moved)
+        total += moved
+    return True
+
+
+@jit
 def _position(tree: TreeArrays, i: int, e: int, B: int) -> int:
     """Where entry e of a clique's table meets input i in the buffer."""
     return tree.source[i] + tree.high[tree.high_ptr[i] + e // B] + tree.low[tree.low_ptr[i] + e % B]

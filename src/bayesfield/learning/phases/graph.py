@@ -86,6 +86,14 @@ class GraphPhase(Phase):
         theta, marginals = answer.found
         return self.engine.response(self.graph, self.design, theta, marginals)
 
+    def covariances(self, points: FloatArray) -> FloatArray:
+        if self.engine.traits.batched:
+            thetas = np.ascontiguousarray((self.design.matrix @ points.T).T) + self.design.offset
+            total: FloatArray | None = self.engine.covariance_sum(self.graph, self.design, thetas)  # type: ignore[attr-defined]
+            if total is not None:
+                return total
+        return super().covariances(points)
+
     def variances(self, answer: Answer) -> FloatArray:
         return local_variances(self.graph, self.design, answer.found[1].tables)
 
