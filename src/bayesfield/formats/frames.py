@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from bayesfield import memory
-from bayesfield.files import csv_options, read_parquet, read_text, write_bytes, write_text
+from bayesfield.files import csv_options, read_parquet, read_text
+from bayesfield.outputs import write_bytes, write_text
 from bayesfield.types import InvalidInput
 
 ENDINGS = (".csv", ".tsv", ".parquet", ".json")
