@@ -67,7 +67,16 @@ from bayesfield.samplers.langevin import Langevin
 from bayesfield.samplers.metropolis import Metropolis
 from bayesfield.samplers.nuts import NUTS
 from bayesfield.samplers.sample import sample_graphs, sample_posterior, sample_sequences
-from bayesfield.types import BayesfieldError, FitWarning, IndefiniteCurvature, InvalidInput, Outcome, Status, TooLarge
+from bayesfield.types import (
+    BayesfieldError,
+    CacheWarning,
+    FitWarning,
+    IndefiniteCurvature,
+    InvalidInput,
+    Outcome,
+    Status,
+    TooLarge,
+)
 
 __version__: str
 
@@ -86,6 +95,7 @@ __all__ = [
     "Bethe",
     "BoltzmannMachine",
     "Bootstrap",
+    "CacheWarning",
     "CaseFiles",
     "Cauchy",
     "Check",

@@ -11,6 +11,8 @@ import numpy as np
 from numba.core import event, types
 from numba.extending import intrinsic
 
+from bayesfield.kernels.kept import keep_on_disk
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -21,22 +23,17 @@ _FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
 
 def jit(function: Callable[P, T]) -> Callable[P, T]:
     """Compile ``function`` at its first call and keep the machine code on disk."""
-    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FASTMATH)(function)
-    _stamp(compiled)
+    compiled = numba.njit(nogil=True, error_model="numpy", fastmath=_FASTMATH)(function)
+    if hasattr(compiled, "_cache"):  # not where NUMBA_DISABLE_JIT leaves the function as it is
+        keep_on_disk(compiled, _sources())
     return cast(Callable[P, T], compiled)
-
-
-def _stamp(compiled: Any) -> None:
-    """Kept code is for the sources of all kernels as they are. Numba looks at the function's own file only, and code
-    that was compiled for another layout of a tuple that comes from the next file reads beside the arrays."""
-    kept = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if kept is not None and hasattr(kept, "_source_stamp"):
-        kept._source_stamp = (kept._source_stamp, _sources())
 
 
 @cache
 def _sources() -> tuple[tuple[str, float, int], ...]:
-    """Names, times and sizes of the files that kernels are made of."""
+    """Names, times and sizes of the files that kernels are made of: kept code is for them as they are. Numba looks at
+    the function's own file only, and code that was compiled for another layout of a tuple that comes from the next
+    file reads beside the arrays."""
     here = Path(__file__).parent
     files = [*sorted(here.rglob("*.py")), here.parent / "types.py"]
     return tuple(

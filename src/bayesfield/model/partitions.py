@@ -17,8 +17,8 @@ import pandas as pd
 from scipy import sparse
 
 from bayesfield.files import csv_options, read_parquet
-from bayesfield.outputs import settle
 from bayesfield.model.conditional import CRF, Sequences, edge_rows, label_codes
+from bayesfield.outputs import settle
 from bayesfield.types import BoolArray, IntArray, InvalidInput
 
 _PACKED: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
