@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from bayesfield.formats.frames import names_text
 from bayesfield.formats.tables import fit_summary
 from bayesfield.model.field import RandomField
 from bayesfield.outputs import as_one, remove, write_text
@@ -41,13 +42,13 @@ def write_handover(folder: str | Path, posterior: Posterior, probability: float 
 def _write(target: Path, field: RandomField, posterior: Posterior, probability: float) -> None:
     parameters = posterior.summary().reset_index()
     parameters.insert(1, "group", list(field.groups))
-    write_text(target / "parameters.csv", parameters.to_csv(index=False))
+    write_text(target / "parameters.csv", names_text(parameters))
     edges = _edges(posterior, probability)
     for name, table in (("edges.csv", edges), ("couplings.csv", _matrix(field, edges))):
         if table is None:
             remove(target / name)  # of an earlier posterior
         else:
-            write_text(target / name, table.to_csv(index=name == "couplings.csv"))
+            write_text(target / name, names_text(table, index=name == "couplings.csv"))
     write_text(target / "fit.json", json.dumps(fit_summary(posterior), indent=2) + "\n")
 
 

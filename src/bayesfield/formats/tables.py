@@ -19,7 +19,7 @@ import pandas as pd
 
 from bayesfield import memory
 from bayesfield.files import read_text, separator_of
-from bayesfield.formats.frames import read_frame
+from bayesfield.formats.frames import names_text, read_frame
 from bayesfield.model.builders import grid_edges, pairwise
 from bayesfield.outputs import as_one, remove, write_npz, write_text
 from bayesfield.response.base import fits_dense
@@ -74,7 +74,7 @@ def write_posterior(folder: str | Path, posterior: Posterior) -> list[str]:
 
 
 def _write_posterior(target: Path, posterior: Posterior) -> list[str]:
-    write_text(target / "posterior.csv", posterior.summary().to_csv())
+    write_text(target / "posterior.csv", names_text(posterior.summary(), index=True))
     write_text(target / "fit.json", json.dumps(fit_summary(posterior), indent=2) + "\n")
     left_out = []
     arrays = {"mean": posterior.mean, "sd": posterior.sd, "skewness": posterior.skewness}

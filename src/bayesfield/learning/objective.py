@@ -21,7 +21,7 @@ from scipy import linalg
 
 from bayesfield.inference.contract import Engine, Price
 from bayesfield.model.prior import Normal, Parametrised, Prior, Shared
-from bayesfield.response.base import Response, WeightedResponse
+from bayesfield.response.base import Response, WeightedResponse, fits_dense
 from bayesfield.types import BoolArray, FloatArray, IndefiniteCurvature, IntArray, Outcome, Status
 
 if TYPE_CHECKING:
@@ -250,7 +250,11 @@ class Objective:
             hidden=any(contrasts),
             samples=first.samples,
             free_phases=contrasts.count(False),
-            blocks=self.prior.independent and not any(contrasts) and not first.samples and traits[0].exact,
+            blocks=self.prior.independent
+            and not any(contrasts)
+            and not first.samples
+            and traits[0].exact
+            and fits_dense(_largest_block(first)),
         )
 
     def price(self) -> Price:
@@ -385,3 +389,9 @@ class Objective:
         for phase in self.phases[1:]:
             total = total - phase.weight * phase.response(phase.at(parameters)).covariance()
         return total
+
+
+def _largest_block(phase: Any) -> int:
+    """Parameters of the transitions of a conditional field, which stand in one block; 0 for other fields."""
+    crf = getattr(phase, "crf", None)
+    return 0 if crf is None else len(crf.edge_inputs) * crf.n_edge_tables

@@ -89,10 +89,9 @@ class CRF:
     @property
     def sparse_edge_tables(self) -> Any:
         """(H, K²), sparse: of plain transitions an identity."""
-        K, H = len(self.labels), self.n_edge_tables
-        return (
-            sparse.eye_array(H, format="csr") if self.plain_edges else sparse.csr_array(self.edge_tables.reshape(H, -1))
-        )
+        if self.plain_edges:
+            return sparse.eye_array(self.n_edge_tables, format="csr")
+        return sparse.csr_array(self.edge_tables.reshape(self.n_edge_tables, -1))
 
     @cached_property
     def edge_labels(self) -> list[tuple[Hashable, Hashable]]:

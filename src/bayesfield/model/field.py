@@ -15,10 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesfield import memory
 from bayesfield.model.states import decode, encode
-from bayesfield.types import LARGEST, FloatArray, IntArray, InvalidInput
+from bayesfield.types import LARGEST, Cost, FloatArray, IntArray, InvalidInput
 
 States = tuple[Hashable, ...]
+_STATE = 150.0  # bytes for a state: a number of its own, its places in a tuple and in a set
 
 
 @dataclass(frozen=True)
@@ -277,6 +279,9 @@ def block_shape(block: FactorBlock) -> tuple[int, ...]:
 
 def as_states(states: int | Sequence[Hashable], who: str) -> States:
     """A number of states, or labels, as a tuple of distinct labels."""
+    if isinstance(states, int | np.integer):
+        needed = Cost(float(states), _STATE * float(states), f"{states:,} states")
+        memory.require(needed, who, "Give it fewer states: cut numbers into ranges, or put rare states together.")
     result = tuple(range(states)) if isinstance(states, int | np.integer) else tuple(states)
     if not result:
         raise InvalidInput(f"{who} needs at least one state; got none")
