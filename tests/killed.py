@@ -1,6 +1,6 @@
 """Run as a program: a command that is killed, or fails, at the k-th call that changes the disk, for each k in turn.
 
-``python killed.py WORK COMMAND MODE FIRST LAST STEP`` prints a line of JSON for each k: how the child ended, and whether
+``python killed.py WORK COMMAND MODE FIRST LAST STEP`` prints a line of JSON for each k: how the child ended, and if
 what it left is all of the old or all of the new files. Children are forked, so that imports and compilation are paid
 for once. MODE: "kill" (SIGKILL before the call, or in the midst of a write), or the name of an errno such as ENOSPC.
 """
@@ -36,6 +36,18 @@ def made(seed):
     return bf.fit(bf.chain(3), X, engine="exact", correction="none")
 
 
+def two_folders(k, out):
+    """Files in two folders, one of which goes."""
+    (out / "b").mkdir(exist_ok=True)
+    with outputs.as_one():
+        outputs.write_text(out / "one", f"one {k}")
+        outputs.write_text(out / "b" / "two", f"two {k}")
+        if k:
+            outputs.remove(out / "b" / "three")
+        else:
+            outputs.write_text(out / "b" / "three", "three 0")
+
+
 def verb(*words):
     """The command line, in this process: its exit status, and the last line of what it said."""
     sys.argv, said = ["bayesfield", *map(str, words)], io.StringIO()
@@ -67,6 +79,7 @@ def prepared(work):
             lambda k, out: library(bf.write_handover, out, posteriors[k]),
             {"parameters.csv", "edges.csv", "couplings.csv", "fit.json"},
         ),
+        "folders": (lambda k, out: library(two_folders, k, out), {"one", "b/two", "b/three"}),
         "reproduce": (
             lambda k, out: library(reproduce, "fig2", out, scale, methods=methods[k]),
             {"fig2.csv", "fig2.png", "fig2.svg", "manifest.json"},
@@ -132,7 +145,7 @@ def kept(path):
         return pd.read_csv(path).drop(columns="seconds").to_csv()
     if path.suffix == ".html":
         return re.sub(rb"[0-9.]+ (s|ms)\b|[0-9]{4}-[0-9]{2}-[0-9]{2}[^<]*", b"", content)
-    return re.sub(rb"<dc:date>.*</dc:date>", b"", content)
+    return re.sub(rb"<dc:date>.*</dc:date>|#?\b[mp][0-9a-f]{10}\b", b"", content)
 
 
 def attempt(command, out, at, mode):
@@ -165,11 +178,12 @@ def main(work, name, mode, first, last, step):
     for at in range(first, min(last, total) + 1, step):
         out = copied(old, work / f"at{at}")
         status, said, _ = attempt(command, out, at, mode)
-        outputs.settle(out / min(names))  # what every reader of this library does first
+        for each in names:
+            outputs.settle(out / each)  # what every reader of this library does first
         found = contents(out, names)
         whole = [k for k in (0, 1) if found == states[k]]
-        again, words = command(1, out)  # nothing stands in the way of the next command
-        left = sorted(p.name for p in out.iterdir() if p.name.startswith(".bayesfield"))
+        again, _ = command(1, out)  # nothing stands in the way of the next command
+        left = sorted(p.name for p in out.rglob("*") if p.name.startswith(".bayesfield"))
         ended = again == 0 and contents(out, names) == states[1] and left == []
         print(json.dumps({"at": at, "status": status, "said": said, "whole": whole, "next": ended}), flush=True)
         shutil.rmtree(out)

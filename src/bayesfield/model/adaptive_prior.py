@@ -94,8 +94,8 @@ class Cauchy(Prior):
     def __post_init__(self) -> None:
         if not _positive(self.scale):
             raise InvalidInput(f"the scale of a Cauchy prior is finite and above zero; got {self.scale!r}")
-        if not LEAST <= float(self.scale) ** 2 / 2 <= MOST:  # the variance of the Gaussian at its peak
-            raise InvalidInput(f"the scale of a Cauchy prior goes from 2e-6 to 1e6; got {self.scale!r}")
+        if not np.sqrt(2 * LEAST) <= self.scale <= np.sqrt(2 * MOST):  # scale²/2: the variance at its peak
+            raise InvalidInput(f"the scale of a Cauchy prior goes from 1.5e-6 to 1.4e6; got {self.scale!r}")
         if isinstance(self.groups, str):
             raise InvalidInput(f"groups is a sequence of names, such as ({self.groups!r},); got {self.groups!r}")
         if not isinstance(self.others, Normal) or self.others.covariance is not None:

@@ -31,13 +31,15 @@ def pairwise(
     labels = as_states(states, "the field")
     values = state_values(labels)
     pairs = edge_array(n, edges)
+    with np.errstate(over="ignore"):  # states of 1e200, which are refused with the other features
+        products = np.multiply.outer(values, values)
     return _two_blocks(
         labels,
         pairs,
         variable_names(names, n),
         tied,
         values[None, :],
-        np.multiply.outer(values, values)[None],
+        products[None],
         ("",),
         ("*",),
     )
