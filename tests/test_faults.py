@@ -16,6 +16,7 @@ import pytest
 
 import bayesfield as bf
 from bayesfield import doors, memory, outputs
+from bayesfield.fitting import display, pipeline
 from bayesfield.formats.frames import names_text, read_frame, write_frame
 from bayesfield.kernels import kept
 
@@ -246,6 +247,16 @@ def test_large_models_that_fit_are_made():
     posterior = bf.fit_sequences(crf, X, y, form="matrix-free", correction="none")
     assert "edge_tables" not in vars(crf)  # K⁴ entries
     assert posterior.mean.shape == (10_200,)
+
+
+def test_fits_of_hours_say_so(monkeypatch):
+    """The plan of 2,000 items, all pairs, is ten hours of Newton's steps: a word comes before the work."""
+    X = np.random.default_rng(0).choice([-1, 1], size=(30, 3))
+    monkeypatch.setattr(display, "PATIENCE", 0.0)
+    monkeypatch.setattr(pipeline, "LONG", 0.0)
+    with pytest.warns(UserWarning, match=r"hours. Fewer edges.*time_limit= ends it"):
+        bf.fit(bf.chain(3), X)
+    bf.fit(bf.chain(3), X, time_limit=60.0)  # whoever gave one knows
 
 
 def test_every_door_turns_memory_errors():
