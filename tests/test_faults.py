@@ -18,7 +18,7 @@ import bayesfield as bf
 from bayesfield import doors, memory, outputs
 from bayesfield.fitting import display, pipeline
 from bayesfield.formats.frames import names_text, read_frame, write_frame
-from bayesfield.kernels import kept
+from bayesfield.kernels import jit
 
 unix = pytest.mark.skipif(sys.platform == "win32", reason="signals, forks and limits are Unix's")
 HERE = Path(__file__).parent
@@ -336,8 +336,8 @@ def test_caches_that_cannot_be_kept(tmp_path, before, words):
 
 
 def test_a_cache_that_cannot_be_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept, "_said", set())
-    file = kept._File(str(tmp_path), "name", "stamp")
+    monkeypatch.setattr(jit, "_said", set())
+    file = jit._File(str(tmp_path), "name", "stamp")
     (tmp_path / "name.bfi").mkdir()
     with pytest.raises(OSError, match="directory"):
         file.load("key")

@@ -163,10 +163,6 @@ class FitWarning(UserWarning):
     """A fit did not end as it should; its numbers are not to be trusted."""
 
 
-class CacheWarning(UserWarning):
-    """Compiled code could not be kept on disk, or what was kept is broken: this costs time, and no answer."""
-
-
 class InvalidInput(BayesfieldError, ValueError):  # noqa: N818 - reads as what it says
     """The caller gave something that cannot be used."""
 

@@ -27,6 +27,8 @@ from bayesfield.types import BoolArray, FloatArray, IndefiniteCurvature, IntArra
 if TYPE_CHECKING:
     from bayesfield.learning.phases.base import Answer, Phase
 
+_SMALL_BLOCK = 1000  # parameters whose square is a trifle
+
 
 @dataclass(frozen=True, eq=False)
 class GaussianPrior:
@@ -254,7 +256,7 @@ class Objective:
             and not any(contrasts)
             and not first.samples
             and traits[0].exact
-            and fits_dense(_largest_block(first)),
+            and _blocks_fit(first),
         )
 
     def price(self) -> Price:
@@ -391,7 +393,8 @@ class Objective:
         return total
 
 
-def _largest_block(phase: Any) -> int:
-    """Parameters of the transitions of a conditional field, which stand in one block; 0 for other fields."""
+def _blocks_fit(phase: Any) -> bool:
+    """Whether there is room for the block of the transitions of a conditional field; other fields have none."""
     crf = getattr(phase, "crf", None)
-    return 0 if crf is None else len(crf.edge_inputs) * crf.n_edge_tables
+    size = 0 if crf is None else len(crf.edge_inputs) * crf.n_edge_tables
+    return size <= _SMALL_BLOCK or fits_dense(size)
