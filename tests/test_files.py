@@ -13,10 +13,11 @@ import pandas as pd
 import pytest
 
 import bayesfield as bf
-from bayesfield.files import npy_array, read_text, write_bytes, write_text
+from bayesfield.files import npy_array, read_text
 from bayesfield.formats import tables
 from bayesfield.formats.frames import read_frame, write_frame
 from bayesfield.formats.models import json_models
+from bayesfield.outputs import write_bytes, write_text
 
 import fuzz
 

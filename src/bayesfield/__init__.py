@@ -8,6 +8,7 @@ posterior.summary()
 
 import ast
 import importlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,22 @@ def __getattr__(name: str) -> Any:
     """A name when it is first asked for: all that stands behind the library takes a second to import."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+    home = importlib.import_module(_HOMES[name])
+    from bayesfield.doors import door
+
+    value = globals()[name] = door(getattr(home, name))
+    setattr(home, name, value)  # pickles know a function by its home
+    _guard_results()
     return value
+
+
+def _guard_results() -> None:
+    """Public classes that were imported on the way: a posterior is used by many who never write bf.Posterior."""
+    from bayesfield.doors import door
+
+    for name, home in _HOMES.items():
+        if home in sys.modules and isinstance(kind := vars(sys.modules[home]).get(name), type):
+            door(kind)
 
 
 def __dir__() -> list[str]:

@@ -36,6 +36,7 @@ from bayesfield.inference.messages.kikuchi import Kikuchi
 from bayesfield.inference.queries import Beliefs, Evidence, covariance, infer, most_probable, sample
 from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.inference.trees.junction_tree import Exact
+from bayesfield.kernels.jit import CacheWarning
 from bayesfield.learning.baselines.max_margin import MaxMargin, max_margin
 from bayesfield.learning.search.contrastive import ContrastiveDivergence
 from bayesfield.learning.search.iterative_scaling import IterativeScaling
@@ -67,7 +68,15 @@ from bayesfield.samplers.langevin import Langevin
 from bayesfield.samplers.metropolis import Metropolis
 from bayesfield.samplers.nuts import NUTS
 from bayesfield.samplers.sample import sample_graphs, sample_posterior, sample_sequences
-from bayesfield.types import BayesfieldError, FitWarning, IndefiniteCurvature, InvalidInput, Outcome, Status, TooLarge
+from bayesfield.types import (
+    BayesfieldError,
+    FitWarning,
+    IndefiniteCurvature,
+    InvalidInput,
+    Outcome,
+    Status,
+    TooLarge,
+)
 
 __version__: str
 
@@ -86,6 +95,7 @@ __all__ = [
     "Bethe",
     "BoltzmannMachine",
     "Bootstrap",
+    "CacheWarning",
     "CaseFiles",
     "Cauchy",
     "Check",

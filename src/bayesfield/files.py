@@ -1,13 +1,10 @@
-"""Reading and writing files so that failure is plain and nothing is left half-written."""
+"""Reading files so that failure is plain; ``outputs`` writes them."""
 
 import csv
 import gzip
 import io
 import math
-import os
 import re
-import secrets
-import stat
 import zipfile
 import zlib
 from collections import Counter
@@ -19,11 +16,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayesfield.outputs import settle
 from bayesfield.types import InvalidInput
 
 _CHUNK = 1 << 20  # bytes read at a time
 _MARK = b"\xef\xbb\xbf"  # that some editors put before UTF-8
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 # missing is what R and pandas write for it; None, null, n/a and all other words are states
 _CSV: dict[str, Any] = {
     "keep_default_na": False,
@@ -36,6 +33,7 @@ _CSV: dict[str, Any] = {
 
 def read_text(path: str | Path) -> str:
     """The text of a file; says in plain words why it cannot be had."""
+    settle(path)
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -45,6 +43,7 @@ def read_text(path: str | Path) -> str:
 
 def read_bytes(path: str | Path, most: int) -> bytes:
     """The bytes of a file, unpacked where it is a gzip file; refused when they are more than ``most``."""
+    settle(path)
     try:
         with open(path, "rb") as raw:
             packed = raw.read(2) == b"\x1f\x8b"
@@ -66,64 +65,6 @@ def _at_most(stream: Any, most: int) -> bytes | None:
         if len(found) > most:
             return None
     return bytes(found)
-
-
-# --- writing ------------------------------------------------------------------------------------------------
-
-
-def write_bytes(path: str | Path, content: bytes) -> None:
-    """Write a whole file or nothing: under another name first, then renamed.
-
-    Links stay, and lead to what is written; a file that is replaced keeps its mode. Devices and pipes are written to.
-    """
-    try:
-        mode = _mode(path)
-        if mode is not None and not stat.S_ISREG(mode):
-            _write(os.open(path, os.O_WRONLY), content)
-        else:
-            _replace(Path(os.path.realpath(path)), content, mode)
-    except OSError as error:
-        raise InvalidInput(f"cannot write {path}: {error.strerror}") from None
-
-
-def _mode(path: str | Path) -> int | None:
-    """Of what stands there, at the end of all links; None where nothing does."""
-    try:
-        return os.stat(path).st_mode
-    except FileNotFoundError:
-        return None
-
-
-def _replace(target: Path, content: bytes, mode: int | None) -> None:
-    beside = target.with_name(f".{target.name[:40]}.{secrets.token_hex(6)}")
-    handle = os.open(beside, _NEW, 0o666)  # less what the umask forbids
-    try:
-        _write(handle, content)
-        if mode is not None:
-            beside.chmod(stat.S_IMODE(mode))
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _write(handle: int, content: bytes) -> None:
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-
-
-def write_text(path: str | Path, text: str) -> None:
-    try:
-        content = text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        half = text[error.start]
-        raise InvalidInput(f"cannot write {path}: {half!r} is half of a character, which no text file holds") from None
-    write_bytes(path, content)
-
-
-def write_npz(path: str | Path, **arrays: Any) -> None:
-    packed = io.BytesIO()
-    np.savez_compressed(packed, **arrays)
-    write_bytes(path, packed.getvalue())
 
 
 # --- arrays in archives -------------------------------------------------------------------------------------
@@ -236,6 +177,8 @@ def _cases(rows: Iterable[tuple[int, list[str]]], path: str | Path, width: int, 
 
 def read_parquet(path: str | Path, columns: list[str] | None = None) -> pd.DataFrame:
     """A table in Parquet, or some columns of it; an index that has a name is a column, too."""
+    if "://" not in str(path):
+        settle(path)
     try:
         table = pd.read_parquet(path, columns=columns)
         named = [level for level, name in enumerate(table.index.names) if name is not None]

@@ -14,12 +14,12 @@ import bayesfield as bf
 from bayesfield.cli.app import app, note, plain
 from bayesfield.cli.targets import refuse_file
 from bayesfield.cli.waiting import doing
-from bayesfield.files import write_text
 from bayesfield.formats import tables
 from bayesfield.formats.conll import read_conll
 from bayesfield.formats.fasta import read_fasta
-from bayesfield.formats.frames import ENDINGS, is_table, read_frame, write_frame
+from bayesfield.formats.frames import ENDINGS, is_table, names_text, read_frame, write_frame
 from bayesfield.formats.models import json_models, uai
+from bayesfield.outputs import write_text
 from bayesfield.types import InvalidInput
 
 _ALIGNMENTS = (".fasta", ".fa", ".a2m", ".a3m", ".fasta.gz", ".fa.gz", ".a2m.gz", ".a3m.gz")
@@ -80,6 +80,8 @@ def _posterior(source: Path, target: Path) -> None:
     if ending == ".json":
         content = tables.fit_summary(posterior) | {"parameters": posterior.summary().reset_index()}
         write_text(target, json.dumps(plain(content), ensure_ascii=False, indent=1) + "\n")
+    elif ending in (".csv", ".tsv"):
+        write_text(target, names_text(posterior.summary(), index=True, separator="\t" if ending == ".tsv" else ","))
     elif is_table(target):
         write_frame(target, posterior.summary().reset_index())
     elif not isinstance(posterior.field, bf.RandomField):

@@ -10,6 +10,7 @@ from rich.markup import escape
 
 import bayesfield as bf
 from bayesfield.cli.app import INTERRUPTED, REFUSED, app, leave_stdout, note, notes
+from bayesfield.memory import too_large
 
 _TRACE = "BAYESFIELD_TRACE"  # in the environment: show where an error arose
 
@@ -40,7 +41,7 @@ def in_words(error: Exception) -> str:
     if isinstance(error, bf.BayesfieldError):
         return str(error)
     if isinstance(error, MemoryError):
-        return "this needs more memory than there is; take fewer cases, draws or variables, or a larger machine"
+        return str(too_large(error, "this"))
     if isinstance(error, RecursionError):
         return f"what was given is nested too deeply to be followed; {_TRACE}=1 shows where"
     if isinstance(error, OSError):

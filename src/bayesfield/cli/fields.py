@@ -19,11 +19,11 @@ from bayesfield.cli.sentences import labelled_sentences
 from bayesfield.cli.targets import folder, refuse_file
 from bayesfield.cli.waiting import doing, progress
 from bayesfield.estimators.networks import threshold_prior
-from bayesfield.files import write_text
 from bayesfield.formats import tables
 from bayesfield.formats.crfsuite import inputs_of, vocabulary
 from bayesfield.formats.models import uai
 from bayesfield.inference.queries import most_probable_codes
+from bayesfield.outputs import write_text
 from bayesfield.types import InvalidInput
 
 _LONG = 300  # parameters from which a fit's time is foreseen
@@ -128,7 +128,7 @@ def fit(
                 say("fitting (kernels compile at first use) …")
                 seconds = _foreseen(field, cases, prior, options)
                 posterior = bf.fit(field, cases, prior, watch=_steps(say, seconds), **options)
-        with doing("writing …", f"{out} may have some of its files only"):
+        with doing("writing …", f"{out} has all of the new files or none"):
             left_out = tables.write_posterior(out, posterior)
     show(tables.fit_summary(posterior), summary_table(posterior), as_json)
     note(posterior.record)

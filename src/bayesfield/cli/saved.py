@@ -16,6 +16,7 @@ from bayesfield.cli.waiting import doing
 from bayesfield.formats.crfsuite import inputs_of
 from bayesfield.formats.frames import read_frame, write_frame
 from bayesfield.formats.models import uai
+from bayesfield.outputs import as_one
 from bayesfield.prediction.given_others import given_others
 from bayesfield.prediction.replicates import new_cases
 from bayesfield.types import Cost, InvalidInput
@@ -113,10 +114,7 @@ def impute(
         columns = [field.names.index(name) for name in seen]
         filled = table.copy()
         filled[seen] = pd.DataFrame(given.filled[:, columns], columns=seen, index=table.index)
-    _put(filled, out, as_json)
-    if cells is not None:
-        write_frame(cells, given.table())
-        note(f"wrote {cells}")
+    _put(filled, out, as_json, None if cells is None else (cells, given.table()))
 
 
 @app.command()
@@ -238,12 +236,17 @@ def _labels(
     return table
 
 
-def _put(table: pd.DataFrame, out: Path | None, as_json: bool) -> None:
-    with doing("writing …"):
+def _put(table: pd.DataFrame, out: Path | None, as_json: bool, beside: tuple[Path, pd.DataFrame] | None = None) -> None:
+    """A table to a file or to stdout; beside: a second one, and where it goes."""
+    with doing("writing …"), as_one():
         if out is not None:
             write_frame(out, table)
+        if beside is not None:
+            write_frame(*beside)
         text = table.to_csv(index=False) if out is None and not as_json else None
     if out is not None:
         note(f"wrote {len(table)} rows to {out}")
+    if beside is not None:
+        note(f"wrote {beside[0]}")
     if out is None or as_json:
         show(table, text, as_json)

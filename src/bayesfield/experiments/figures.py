@@ -18,7 +18,7 @@ from bayesfield.experiments.paper.document_prediction import DocumentPrediction
 from bayesfield.experiments.paper.grids import GridComparison
 from bayesfield.experiments.run import Watch, run_experiment
 from bayesfield.experiments.store import Store
-from bayesfield.files import write_bytes, write_text
+from bayesfield.outputs import as_one, write_bytes, write_text
 from bayesfield.parallel import connected
 from bayesfield.types import InvalidInput
 
@@ -113,11 +113,14 @@ def _run_and_write(
     chosen: Experiment, size: Any, folder: Path, jobs: int, seed: int, watch: Watch | None, client: Any
 ) -> pd.DataFrame:
     with connected(client) as workers:
-        table = run_experiment(chosen, size, folder, jobs, seed, watch or (lambda done, total: None), workers)
-    write_text(folder / f"{chosen.name}.csv", table.drop(columns="note", errors="ignore").to_csv(index=False))
-    drawn = chosen.draw(table, Store(folder))
+        table, settings = run_experiment(chosen, size, folder, jobs, seed, watch or (lambda done, total: None), workers)
+    store = Store(folder)
+    drawn = chosen.draw(table, store)
     drawn.suptitle(chosen.title, fontsize=11)
-    for suffix in ("png", "svg"):
-        write_bytes(folder / f"{chosen.name}.{suffix}", plots.rendered(drawn, suffix))
+    with as_one():
+        write_text(folder / f"{chosen.name}.csv", table.drop(columns="note", errors="ignore").to_csv(index=False))
+        for suffix in ("png", "svg"):
+            write_bytes(folder / f"{chosen.name}.{suffix}", plots.rendered(drawn, suffix))
+        store.close(settings, table.attrs["made_by"])
     plots.close(drawn)
     return table

@@ -17,8 +17,9 @@ Watch = Callable[[int, int], None]  # cells finished, cells in all
 
 def run_experiment(
     experiment: Experiment, scale: Any, out: Path, jobs: int, seed: int, watch: Watch, client: Any = None
-) -> pd.DataFrame:
-    """All cells of an experiment, those that the folder has not yet; then their table, whose attrs say who made it.
+) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """All cells of an experiment, those that the folder has not yet; then their table, whose attrs say who made it,
+    and the settings, which the manifest will have once figures and table are written (``Store.close``).
 
     jobs: processes. client: a Dask client instead, whose workers see the folder too.
     """
@@ -40,8 +41,8 @@ def run_experiment(
     else:
         parallel.process_map(one, left, jobs, tell)
     table = pd.DataFrame([row for name in names for row in store.rows(name)])
-    table.attrs["made_by"] = store.close(settings, names)
-    return table
+    table.attrs["made_by"] = store.makers(names)
+    return table, settings
 
 
 def _run(experiment: Experiment, scale: Any, store: Store, seed: int, task: Task) -> None:

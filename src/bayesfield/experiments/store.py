@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 import bayesfield
-from bayesfield.files import read_text, write_npz, write_text
+from bayesfield.files import read_text
+from bayesfield.outputs import as_one, settle, write_npz, write_text
 from bayesfield.types import FloatArray, InvalidInput
 
 _PACKAGES = ("numpy", "scipy", "numba", "pandas", "nutpie", "matplotlib")
@@ -49,11 +50,13 @@ class Store:
             return
         self._write_manifest(settings, {})
 
-    def close(self, settings: dict[str, Any], cells: list[str]) -> dict[str, int]:
-        """Returns how many cells were made by which version of the code."""
-        makers = dict(Counter(self._content(name)["made_by"] for name in cells))
+    def makers(self, cells: list[str]) -> dict[str, int]:
+        """How many cells were made by which version of the code."""
+        return dict(Counter(self._content(name)["made_by"] for name in cells))
+
+    def close(self, settings: dict[str, Any], makers: dict[str, int]) -> None:
+        """The manifest of a run that is finished."""
         self._write_manifest(settings, makers)
-        return makers
 
     def has(self, cell: str) -> bool:
         """Whether it is there, and whole."""
@@ -67,9 +70,10 @@ class Store:
         return sum(self._path(cell).exists() for cell in cells)
 
     def put(self, cell: str, rows: list[dict[str, Any]], arrays: dict[str, FloatArray] | None = None) -> None:
-        if arrays:
-            write_npz(self._path(cell).with_suffix(".npz"), **arrays)
-        write_text(self._path(cell), json.dumps({"made_by": made_by(), "rows": rows}))
+        with as_one():
+            if arrays:
+                write_npz(self._path(cell).with_suffix(".npz"), **arrays)
+            write_text(self._path(cell), json.dumps({"made_by": made_by(), "rows": rows}))
 
     def rows(self, cell: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self._content(cell)["rows"]
@@ -77,6 +81,7 @@ class Store:
 
     def arrays(self, cell: str) -> dict[str, Any]:
         path = self._path(cell).with_suffix(".npz")
+        settle(path)
         if not path.exists():
             return {}
         with np.load(path, allow_pickle=False) as file:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from bayesfield.fitting.plan import Request
     from bayesfield.posterior.record import Plan
 
+PATIENCE = 1800.0  # seconds from which a fit that nobody watches says how long it will take
 LONG = 10.0  # seconds of counted work from which a fit shows itself unasked, where somebody looks
 
 
@@ -24,6 +26,14 @@ def shown(plan: Plan, request: Request) -> Iterator[Progress]:
     """Steps go to the user's ``watch``, and to the screen: always with verbose=True, else where somebody looks, at a
     terminal or a notebook."""
     if not request.verbose and not _notebook() and (sys.stderr is None or not sys.stderr.isatty()):
+        if plan.total > PATIENCE and request.watch is None and request.time_limit is None:
+            warnings.warn(
+                f"{_first(plan)}, about {plan.total / 3600:.2g} hours. Fewer edges, tied parameters or "
+                'method="pseudo_likelihood" take less; time_limit= ends it, verbose=True shows its steps, and '
+                "bf.preview the whole plan",
+                UserWarning,
+                stacklevel=2,
+            )
         yield Progress(request.watch, request.time_limit)
         return
     with _screen(plan) as watch:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bayesfield import memory
-from bayesfield.files import read_text, write_text
+from bayesfield.files import read_text
+from bayesfield.outputs import write_text
 from bayesfield.types import Cost, InvalidInput
 
 Item = dict[str, Any]

@@ -11,10 +11,12 @@ import numpy as np
 import pandas as pd
 
 from bayesfield import memory
-from bayesfield.files import csv_options, read_parquet, read_text, write_bytes, write_text
+from bayesfield.files import csv_options, read_parquet, read_text
+from bayesfield.outputs import write_bytes, write_text
 from bayesfield.types import InvalidInput
 
 ENDINGS = (".csv", ".tsv", ".parquet", ".json")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what begins a formula in spreadsheets, or hides one
 _SWOLLEN = 20  # a table in memory takes up to so many times its file
 _NO_CELLS = (list, tuple, dict, set, bytes, bytearray, np.ndarray)
 
@@ -51,6 +53,23 @@ def write_frame(path: str | Path, table: pd.DataFrame) -> None:
         write_text(path, json.dumps(records, ensure_ascii=False, indent=1) + "\n")
     else:
         write_text(path, table.to_csv(index=False, sep="\t" if ending == ".tsv" else ","))
+
+
+def names_text(table: pd.DataFrame, index: bool = False, separator: str = ",") -> str:
+    """A table about parameters as CSV. Words that a spreadsheet would run as a formula get an apostrophe in front.
+
+    Of data the words stay as they are: they are read again, and "+" and "-" are common states.
+    """
+    quoted = table.rename(columns=_quoted).copy()
+    for k in range(len(quoted.columns)):
+        if not pd.api.types.is_numeric_dtype(quoted.dtypes.iloc[k]):
+            quoted.isetitem(k, [_quoted(cell) for cell in quoted.iloc[:, k].tolist()])
+    quoted.index = quoted.index.map(_quoted) if index else quoted.index
+    return quoted.to_csv(index=index, sep=separator)
+
+
+def _quoted(word: Any) -> Any:
+    return f"'{word}" if isinstance(word, str) and word.startswith(_FORMULA) else word
 
 
 def is_table(path: str | Path) -> bool:

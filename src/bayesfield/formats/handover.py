@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from bayesfield.files import write_text
+from bayesfield.formats.frames import names_text
 from bayesfield.formats.tables import fit_summary
 from bayesfield.model.field import RandomField
+from bayesfield.outputs import as_one, remove, write_text
 from bayesfield.types import InvalidInput
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def write_handover(folder: str | Path, posterior: Posterior, probability: float = 0.5) -> None:
-    """parameters.csv, edges.csv, couplings.csv and fit.json.
+    """parameters.csv, edges.csv, couplings.csv and fit.json, all or none.
 
     parameters.csv: ``posterior.summary()`` and each parameter's group. edges.csv: ``posterior.edges(probability)``,
     left out where edges share their parameters or there are none. couplings.csv: the posterior means as a square
@@ -34,15 +35,20 @@ def write_handover(folder: str | Path, posterior: Posterior, probability: float 
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidInput(f"cannot write to {folder}: {error.strerror}") from None
+    with as_one():
+        _write(target, field, posterior, probability)
+
+
+def _write(target: Path, field: RandomField, posterior: Posterior, probability: float) -> None:
     parameters = posterior.summary().reset_index()
     parameters.insert(1, "group", list(field.groups))
-    write_text(target / "parameters.csv", parameters.to_csv(index=False))
+    write_text(target / "parameters.csv", names_text(parameters))
     edges = _edges(posterior, probability)
     for name, table in (("edges.csv", edges), ("couplings.csv", _matrix(field, edges))):
         if table is None:
-            (target / name).unlink(missing_ok=True)  # of an earlier posterior
+            remove(target / name)  # of an earlier posterior
         else:
-            write_text(target / name, table.to_csv(index=name == "couplings.csv"))
+            write_text(target / name, names_text(table, index=name == "couplings.csv"))
     write_text(target / "fit.json", json.dumps(fit_summary(posterior), indent=2) + "\n")
 
 

@@ -18,9 +18,10 @@ import numpy as np
 import pandas as pd
 
 from bayesfield import memory
-from bayesfield.files import read_text, separator_of, write_npz, write_text
-from bayesfield.formats.frames import read_frame
+from bayesfield.files import read_text, separator_of
+from bayesfield.formats.frames import names_text, read_frame
 from bayesfield.model.builders import grid_edges, pairwise
+from bayesfield.outputs import as_one, remove, write_npz, write_text
 from bayesfield.response.base import fits_dense
 from bayesfield.types import Cost, InvalidInput
 
@@ -63,9 +64,17 @@ def ising_field(cases: pd.DataFrame, graph: str) -> RandomField:
 
 
 def write_posterior(folder: str | Path, posterior: Posterior) -> list[str]:
-    """posterior.csv, posterior.npz, posterior.bf (bf.load) and fit.json. Returns what had to be left out, and why."""
+    """posterior.csv, posterior.npz, posterior.bf (bf.load) and fit.json, all or none.
+
+    Returns what had to be left out, and why.
+    """
     target = open_folder(folder)
-    write_text(target / "posterior.csv", posterior.summary().to_csv())
+    with as_one():
+        return _write_posterior(target, posterior)
+
+
+def _write_posterior(target: Path, posterior: Posterior) -> list[str]:
+    write_text(target / "posterior.csv", names_text(posterior.summary(), index=True))
     write_text(target / "fit.json", json.dumps(fit_summary(posterior), indent=2) + "\n")
     left_out = []
     arrays = {"mean": posterior.mean, "sd": posterior.sd, "skewness": posterior.skewness}
@@ -75,10 +84,10 @@ def write_posterior(folder: str | Path, posterior: Posterior) -> list[str]:
         left_out.append(f"posterior.npz has no covariance: {len(posterior.mean):,} parameters are too many for one")
     write_npz(target / "posterior.npz", parameters=np.array(posterior.field.parameter_names), **arrays)
     try:
-        posterior.save(target / "posterior.bf")
+        posterior.save(target / "posterior.bf")  # within as_one: it is packed here, and written with the others
     except InvalidInput as error:
         left_out.append(f"no posterior.bf: {error}")
-        _remove(target / "posterior.bf")
+        remove(target / "posterior.bf")  # of an earlier fit
     return left_out
 
 
@@ -92,13 +101,6 @@ def open_folder(folder: str | Path) -> Path:
         raise InvalidInput(f"cannot write to {folder}: it should be a folder, and a file is in its place") from None
     except OSError as error:
         raise InvalidInput(f"cannot write to {folder}: {error.strerror}") from None
-
-
-def _remove(old: Path) -> None:
-    try:
-        old.unlink(missing_ok=True)
-    except OSError as error:
-        raise InvalidInput(f"cannot remove {old}, which is of an earlier fit: {error.strerror}") from None
 
 
 def _states(cases: pd.DataFrame) -> tuple[Any, ...]:

@@ -16,7 +16,8 @@ from scipy import sparse
 from bayesfield import parallel
 from bayesfield.graph.structure import Graph, graph_arrays, offsets, unique_rows
 from bayesfield.kernels import tables as kernel
-from bayesfield.types import FloatArray, GraphArrays, IntArray, InvalidInput
+from bayesfield.model.field import refuse_beyond
+from bayesfield.types import LARGEST, FloatArray, GraphArrays, IntArray, InvalidInput
 
 if TYPE_CHECKING:
     from bayesfield.model.field import RandomField
@@ -87,9 +88,18 @@ def as_parameters(random_field: RandomField, parameters: Any) -> FloatArray:
             f"parameters need shape ({random_field.n_parameters},), one number for each of field.parameter_names; "
             f"got {vector.shape}"
         )
-    if not np.isfinite(vector).all():
-        raise InvalidInput("parameters must be finite; forbid states with −inf in a factor's log_table instead")
+    if not (np.abs(vector) <= LARGEST).all():
+        raise InvalidInput(
+            f"parameters must be finite and within ±{LARGEST:g}; to forbid states, put −inf into a factor's log_table"
+        )
     return vector
+
+
+def potentials_at(random_field: RandomField, parameters: Any) -> FloatArray:
+    """θ = θ₀ + Aλ at checked parameters, (T,)."""
+    theta = compiled(random_field).design.potentials(as_parameters(random_field, parameters))
+    refuse_beyond(theta, "a table at these parameters")
+    return theta
 
 
 def features(graph: Graph, design: Design, codes: IntArray | NDArray[np.int32]) -> FloatArray:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bayesfield.graph.compiled import as_parameters, compiled
+from bayesfield.graph.compiled import compiled, potentials_at
 from bayesfield.types import FloatArray, InvalidInput
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def potentials_of(field: RandomField, parameters: Any = ()) -> list[Potential]:
     one without variables where the field has a constant."""
     compiled_field = compiled(field)
     g = compiled_field.graph.arrays
-    theta = compiled_field.design.potentials(as_parameters(field, parameters))
+    theta = potentials_at(field, parameters)
     if theta.max(initial=-np.inf) > _LARGEST or abs(compiled_field.design.constant) > _LARGEST:
         raise InvalidInput("a log-potential above 700 is too large to write as a potential; scale the tables down")
     scopes: list[list[int]] = [[i] for i in range(field.n_variables)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesfield.graph.compiled import as_parameters, compiled
+from bayesfield.graph.compiled import compiled, potentials_at
 from bayesfield.graph.condition import condition
 from bayesfield.inference.by_name import as_engine
 from bayesfield.inference.sampling.gibbs_chains import mixed_draws
@@ -110,7 +110,7 @@ def infer(
     """
     chosen = as_engine(engine)
     compiled_field = compiled(field)
-    theta = compiled_field.design.potentials(as_parameters(field, parameters))
+    theta = potentials_at(field, parameters)
     if not evidence:
         marginals = chosen.infer(compiled_field.graph, theta)
     else:
@@ -131,7 +131,7 @@ def covariance(field: RandomField, parameters: Any = (), engine: Engine | str = 
     """Covariance of the features under p(x|λ), (F, F): exact, or by linear response, as the engine goes."""
     chosen = as_engine(engine)
     compiled_field = compiled(field)
-    theta = compiled_field.design.potentials(as_parameters(field, parameters))
+    theta = potentials_at(field, parameters)
     marginals = chosen.infer(compiled_field.graph, theta)
     if marginals.status.outcome is Outcome.IMPOSSIBLE:
         raise InvalidInput(f"there is no covariance: {marginals.status}")
@@ -154,7 +154,7 @@ def sample(
     if not isinstance(n, int | np.integer) or n < 0:
         raise InvalidInput(f"the number of samples must be a whole number ≥ 0; got {n!r}")
     compiled_field = compiled(field)
-    theta = compiled_field.design.potentials(as_parameters(field, parameters))
+    theta = potentials_at(field, parameters)
     generator = np.random.default_rng(rng)
     chosen: Any = as_engine(engine)
     if isinstance(chosen, Sampled):
@@ -184,7 +184,7 @@ def most_probable_codes(
     """``most_probable`` as positions in the states."""
     chosen = as_engine(engine)
     compiled_field = compiled(field)
-    theta = compiled_field.design.potentials(as_parameters(field, parameters))
+    theta = potentials_at(field, parameters)
     given = _codes(field, evidence or {})
     fixed = condition(compiled_field.graph, given)
     codes, status = chosen.maximise(fixed.graph, theta[fixed.entries])

@@ -22,8 +22,10 @@ from scipy import linalg
 from bayesfield.inference.contract import Engine, Price
 from bayesfield.learning.phases.base import Answer, Phase
 from bayesfield.model.prior import Normal, Parametrised, Prior, Shared
-from bayesfield.response.base import Response, WeightedResponse
+from bayesfield.response.base import Response, WeightedResponse, fits_dense
 from bayesfield.types import BoolArray, FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Outcome, Status
+
+_SMALL_BLOCK = 1000  # parameters whose square is a trifle
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,7 +248,11 @@ class Objective:
             hidden=any(contrasts),
             samples=first.samples,
             free_phases=contrasts.count(False),
-            blocks=self.prior.independent and not any(contrasts) and not first.samples and traits[0].exact,
+            blocks=self.prior.independent
+            and not any(contrasts)
+            and not first.samples
+            and traits[0].exact
+            and _blocks_fit(first),
         )
 
     def price(self) -> Price:
@@ -404,3 +410,10 @@ class Objective:
         for phase in self.phases[1:]:
             total = total - phase.weight * phase.response(phase.at(parameters)).covariance()
         return total
+
+
+def _blocks_fit(phase: Any) -> bool:
+    """Whether there is room for the block of the transitions of a conditional field; other fields have none."""
+    crf = getattr(phase, "crf", None)
+    size = 0 if crf is None else len(crf.edge_inputs) * crf.n_edge_tables
+    return size <= _SMALL_BLOCK or fits_dense(size)

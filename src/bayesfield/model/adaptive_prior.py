@@ -6,7 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from bayesfield.model.prior import EVIDENCE, Normal, Parametrised, Prior, Shared, shared_by
+from bayesfield.model.prior import (
+    EVIDENCE,
+    LEAST,
+    MOST,
+    Normal,
+    Parametrised,
+    Prior,
+    Shared,
+    refuse_variances,
+    shared_by,
+)
 from bayesfield.types import BoolArray, FloatArray, InvalidInput
 
 
@@ -29,6 +39,7 @@ class ARD(Prior):
     def __post_init__(self) -> None:
         if not _positive(self.variance):
             raise InvalidInput(f"ARD begins at a variance that is finite and above zero; got {self.variance!r}")
+        refuse_variances(np.array([self.variance], dtype=np.float64), self.variance)
         if not _positive(self.threshold) or self.threshold < 1.0:
             raise InvalidInput(f"threshold is a Bayes factor, 1 or more; got {self.threshold!r}")
         if not isinstance(self.groups, str | Sequence | Mapping | np.ndarray | None):
@@ -83,6 +94,8 @@ class Cauchy(Prior):
     def __post_init__(self) -> None:
         if not _positive(self.scale):
             raise InvalidInput(f"the scale of a Cauchy prior is finite and above zero; got {self.scale!r}")
+        if not np.sqrt(2 * LEAST) <= self.scale <= np.sqrt(2 * MOST):  # scale²/2: the variance at its peak
+            raise InvalidInput(f"the scale of a Cauchy prior goes from 1.5e-6 to 1.4e6; got {self.scale!r}")
         if isinstance(self.groups, str):
             raise InvalidInput(f"groups is a sequence of names, such as ({self.groups!r},); got {self.groups!r}")
         if not isinstance(self.others, Normal) or self.others.covariance is not None:

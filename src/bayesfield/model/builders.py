@@ -5,11 +5,13 @@ from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
+from bayesfield import memory
 from bayesfield.model.field import FactorBlock, RandomField, States, as_states, positions
 from bayesfield.model.states import state_values
-from bayesfield.types import FloatArray, IntArray, InvalidInput
+from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput
 
 Edges = Iterable[tuple[int, int]] | IntArray
+_FEWER = 'Put states together, or take interaction="equal", one parameter for each edge.'
 Kind = TypeVar("Kind", bound=Hashable)
 
 
@@ -29,13 +31,15 @@ def pairwise(
     labels = as_states(states, "the field")
     values = state_values(labels)
     pairs = edge_array(n, edges)
+    with np.errstate(over="ignore"):  # states of 1e200, which are refused with the other features
+        products = np.multiply.outer(values, values)
     return _two_blocks(
         labels,
         pairs,
         variable_names(names, n),
         tied,
         values[None, :],
-        np.multiply.outer(values, values)[None],
+        products[None],
         ("",),
         ("*",),
     )
@@ -79,6 +83,9 @@ def potts(
         return _mixed_potts(each, edge_array(n, edges), variable_names(names, n))
     labels = each[0] if each else as_states(states, "the field")
     k = len(labels)
+    entries = float(k) ** (4 if interaction == "table" else 2)
+    needed = Cost(entries, 16 * entries, f"tables of {entries:.3g} entries for variables of {k:,} states")
+    memory.require(needed, f'potts(interaction="{interaction}")', _FEWER)
     nodes = np.eye(k)[1:]
     node_marks = tuple(f"={s}" for s in labels[1:])
     if interaction == "equal":

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from bayesfield import memory
 from bayesfield.model.field import as_states
-from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput
+from bayesfield.types import LARGEST, BoolArray, Cost, FloatArray, IntArray, InvalidInput
 
 
 class CRF:
@@ -55,24 +57,66 @@ class CRF:
         self.constant_edges = edge_inputs is None
         self.plain_nodes = node_tables is None  # tables are the identity
         self.plain_edges = edge_tables is None and not symmetric
+        self.symmetric = bool(symmetric)
         self.edge_inputs = ("1",) if edge_inputs is None else _names(edge_inputs, "edge input")
-        self.node_tables = _tables(np.eye(K) if node_tables is None else node_tables, (K,), "node_tables")
         if symmetric and edge_tables is not None:
             raise InvalidInput("give edge_tables, or symmetric=True for the usual ones, but not both")
-        first, second = np.triu_indices(K) if symmetric else np.indices((K, K)).reshape(2, -1)
-        self.edge_labels = [(self.labels[i], self.labels[j]) for i, j in zip(first, second, strict=True)]
-        self.edge_tables = _tables(
-            _pair_tables(K, first, second) if edge_tables is None else edge_tables, (K, K), "edge_tables"
+        self.n_node_tables, self.n_edge_tables = K, K * (K + 1) // 2 if symmetric else K * K
+        if node_tables is not None:
+            self.node_tables = _tables(node_tables, (K,), "node_tables")
+            self.n_node_tables = len(self.node_tables)
+        if edge_tables is not None:
+            self.edge_tables = _tables(edge_tables, (K, K), "edge_tables")
+            self.n_edge_tables = len(self.edge_tables)
+        self.n_state = len(self.inputs) * self.n_node_tables  # parameters of W; those of V follow
+        self.n_parameters = self.n_state + len(self.edge_inputs) * self.n_edge_tables
+
+    @cached_property
+    def node_tables(self) -> FloatArray:
+        """(G, K)."""
+        return np.eye(len(self.labels))
+
+    @cached_property
+    def edge_tables(self) -> FloatArray:
+        """(H, K, K); of plain transitions an identity of K⁴ entries, which only small models need."""
+        K, H = len(self.labels), self.n_edge_tables
+        entries = float(H) * K * K
+        memory.require(
+            Cost(entries, 8 * entries, f"{H:,} tables of {K:,} × {K:,} labels"), "this", "Put labels together."
         )
-        self._node_names = [str(y) for y in self.labels] if node_tables is None else _numbered(self.node_tables)
-        of_pairs = [f"{a}{'–' if symmetric else '→'}{b}" for a, b in self.edge_labels]
-        self._edge_names = of_pairs if edge_tables is None else _numbered(self.edge_tables)
-        self.n_state = len(self.inputs) * len(self.node_tables)  # parameters of W; those of V follow
-        self.n_parameters = self.n_state + len(self.edge_inputs) * len(self.edge_tables)
+        return _pair_tables(K, *self._pairs())
+
+    @property
+    def sparse_edge_tables(self) -> Any:
+        """(H, K²), sparse: of plain transitions an identity."""
+        if self.plain_edges:
+            return sparse.eye_array(self.n_edge_tables, format="csr")
+        return sparse.csr_array(self.edge_tables.reshape(self.n_edge_tables, -1))
+
+    @cached_property
+    def edge_labels(self) -> list[tuple[Hashable, Hashable]]:
+        """The pairs of labels that the default tables stand for."""
+        return [(self.labels[i], self.labels[j]) for i, j in zip(*self._pairs(), strict=True)]
+
+    def _pairs(self) -> tuple[IntArray, IntArray]:
+        K = len(self.labels)
+        first, second = np.triu_indices(K) if self.symmetric else np.indices((K, K)).reshape(2, -1)
+        return first, second
+
+    @property
+    def _node_names(self) -> list[str]:
+        return [str(y) for y in self.labels] if self.plain_nodes else _numbered(self.node_tables)
+
+    @cached_property
+    def _edge_names(self) -> list[str]:
+        if not (self.plain_edges or self.symmetric):
+            return _numbered(self.edge_tables)
+        return [f"{a}{'–' if self.symmetric else '→'}{b}" for a, b in self.edge_labels]
 
     @property
     def parameter_names(self) -> list[str]:
-        node = [f"{d}:{g}" if g else d for d in self.inputs for g in self._node_names]
+        of_nodes = self._node_names
+        node = [f"{d}:{g}" if g else d for d in self.inputs for g in of_nodes]
         prefix = [""] if self.constant_edges else [f"{e}:" if self._edge_names[0] else e for e in self.edge_inputs]
         return node + [f"{e}{h}" if e or h else "transition" for e in prefix for h in self._edge_names]
 
@@ -83,8 +127,8 @@ class CRF:
     @property
     def input_of(self) -> list[str]:
         """The input that every parameter belongs to; those of edges by a name of their own."""
-        node = [name for name in self.inputs for _ in self._node_names]
-        edge = [f"edge:{name}" for name in self.edge_inputs for _ in self._edge_names]
+        node = [name for name in self.inputs for _ in range(self.n_node_tables)]
+        edge = [f"edge:{name}" for name in self.edge_inputs for _ in range(self.n_edge_tables)]
         return node + edge
 
     def split(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -182,8 +226,8 @@ def edge_rows(crf: CRF, ptr: IntArray, Z: Sequence[ArrayLike] | None) -> tuple[F
         if rows.shape != (wanted, E):
             raise InvalidInput(f"sequence {k}: the edge inputs need shape {(wanted, E)}; got {rows.shape}")
         full[ptr[k] : ptr[k] + wanted] = rows
-    if not np.isfinite(full).all():
-        raise InvalidInput("edge inputs must be finite numbers")
+    if not (np.abs(full) <= LARGEST).all():
+        raise InvalidInput(f"edge inputs must be finite numbers within ±{LARGEST:g}; scale them to about 1")
     distinct, which = np.unique(full, axis=0, return_inverse=True)
     return distinct.reshape(-1, E), which.reshape(-1).astype(np.int64)
 
@@ -261,8 +305,8 @@ def input_matrix(x: Any, width: int, what: str) -> Any:
     matrix = sparse.csr_array(x if sparse.issparse(x) else _dense(x, width, what))
     if matrix.shape[1] != width:
         raise InvalidInput(f"{what}: inputs need {width} columns; got shape {matrix.shape}")
-    if not np.isfinite(matrix.data).all():
-        raise InvalidInput(f"{what}: inputs must be finite numbers")
+    if not (np.abs(matrix.data) <= LARGEST).all():
+        raise InvalidInput(f"{what}: inputs must be finite numbers within ±{LARGEST:g}; scale them to about 1")
     return matrix
 
 
@@ -298,9 +342,11 @@ def _names(given: int | Sequence[str], what: str) -> tuple[str, ...]:
 
 def _tables(given: ArrayLike, shape: tuple[int, ...], what: str) -> FloatArray:
     tables = np.ascontiguousarray(given, dtype=np.float64)
-    if tables.ndim != len(shape) + 1 or tables.shape[1:] != shape or not len(tables) or not np.isfinite(tables).all():
+    wrong = tables.ndim != len(shape) + 1 or tables.shape[1:] != shape or not len(tables)
+    if wrong or not (np.abs(tables) <= LARGEST).all():
         raise InvalidInput(
-            f"{what} need shape (…, {', '.join(map(str, shape))}) and finite numbers; got {tables.shape}"
+            f"{what} need shape (…, {', '.join(map(str, shape))}) and finite numbers within ±{LARGEST:g}; got "
+            f"{tables.shape}"
         )
     return tables
 

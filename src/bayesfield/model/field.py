@@ -15,10 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesfield import memory
 from bayesfield.model.states import decode, encode
-from bayesfield.types import FloatArray, IntArray, InvalidInput
+from bayesfield.types import LARGEST, Cost, FloatArray, IntArray, InvalidInput
 
 States = tuple[Hashable, ...]
+_STATE = 150.0  # bytes for a state: a number of its own, its places in a tuple and in a set
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,8 @@ class RandomField:
         groups: Sequence[str],
     ) -> RandomField:
         """What the builders call: blocks as they are, names possibly lazy."""
+        if any(not (np.abs(block.features) <= LARGEST).all() for block in blocks):
+            raise InvalidInput(f"features of states go up to ±{LARGEST:g}; recode the states to smaller numbers")
         self = cls.__new__(cls)
         self._names = names
         self._states = list(states)
@@ -275,6 +279,9 @@ def block_shape(block: FactorBlock) -> tuple[int, ...]:
 
 def as_states(states: int | Sequence[Hashable], who: str) -> States:
     """A number of states, or labels, as a tuple of distinct labels."""
+    if isinstance(states, int | np.integer):
+        needed = Cost(float(states), _STATE * float(states), f"{states:,} states")
+        memory.require(needed, who, "Give it fewer states: cut numbers into ranges, or put rare states together.")
     result = tuple(range(states)) if isinstance(states, int | np.integer) else tuple(states)
     if not result:
         raise InvalidInput(f"{who} needs at least one state; got none")
@@ -308,8 +315,11 @@ def _block_of(
     order = sorted(range(len(scope)), key=scope.__getitem__)
     shape = tuple(len(states[i]) for i in scope)
     tables = [_table(t, shape, names, f"feature {p!r}").transpose(order) for p, t in factor.features.items()]
-    if any(not np.isfinite(t).all() for t in tables):
-        raise InvalidInput(f"factor {names} has a feature that is not finite; put −inf in log_table instead")
+    if any(not (np.abs(t) <= LARGEST).all() for t in tables):
+        raise InvalidInput(
+            f"factor {names} has a feature that is not finite, or beyond ±{LARGEST:g}; put −inf in log_table to forbid "
+            "a state, and scale features to about 1"
+        )
     fixed = None
     if factor.log_table is not None:
         fixed = _table(factor.log_table, shape, names, "log_table").transpose(order)
@@ -317,6 +327,7 @@ def _block_of(
             raise InvalidInput(
                 f"the log_table of factor {names} may hold finite numbers and −inf; it holds NaN or +inf"
             )
+        refuse_beyond(fixed, f"the log_table of factor {names}")
     sorted_shape = tuple(shape[a] for a in order)
     return FactorBlock(
         scopes=np.array([[scope[a] for a in order]], dtype=np.int64).reshape(1, len(scope)),
@@ -327,6 +338,18 @@ def _block_of(
         log_table=fixed,
         axes=tuple(order),
     )
+
+
+def refuse_beyond(log_potentials: FloatArray, what: str) -> None:
+    """Refuse finite log-potentials that would drown all others (types.LARGEST)."""
+    if (np.abs(log_potentials) <= LARGEST).all():
+        return
+    beyond = log_potentials[np.isfinite(log_potentials) & (np.abs(log_potentials) > LARGEST)]
+    if len(beyond):
+        raise InvalidInput(
+            f"{what} holds {beyond[0]:g}; finite log-potentials go up to ±{LARGEST:g}, for in sums with larger ones "
+            "all others are lost to rounding. Write −inf for a state that cannot be (-np.inf, or a potential of 0)"
+        )
 
 
 def _table(values: ArrayLike, shape: tuple[int, ...], names: tuple[str, ...], what: str) -> FloatArray:

@@ -18,6 +18,7 @@ from scipy import sparse
 
 from bayesfield.files import csv_options, read_parquet
 from bayesfield.model.conditional import CRF, Sequences, edge_rows, label_codes
+from bayesfield.outputs import settle
 from bayesfield.types import BoolArray, IntArray, InvalidInput
 
 _PACKED: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -144,6 +145,8 @@ def _table(path: str, columns: Sequence[str]) -> pd.DataFrame:
 
 def _csv(path: str, columns: Sequence[str]) -> pd.DataFrame:
     """Some columns of a CSV or TSV file, which may be packed by gzip, bzip2 or xz."""
+    if not _remote(path):
+        settle(path)
     ending = Path(path).suffix.lower()
     tabs = Path(path[: -len(ending)] if ending in _PACKED else path).suffix.lower() == ".tsv"
     with _opened(path, ending) as lines:

@@ -9,9 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg
 
-from bayesfield.types import FloatArray, IntArray, InvalidInput
+from bayesfield.types import LARGEST, FloatArray, IntArray, InvalidInput
 
 EVIDENCE = "evidence"
+# Bounds of prior variances v. The precision is P = N·C + 1/v, with curvatures C of a case about 1/4 and below. With
+# 1/v < 2^-53·N·C the prior is rounded away, and directions that the data leave open have a singular P: v = 1e12 still
+# counts at N·C = 9000. A gradient (λ - μ)/v is off by 2^-53·|λ|/v, which in units of the prior's sd is 2^-53·|λ|/√v:
+# 1e-10·|λ| at v = 1e-12, and about 1 at 1e-32, where no step leads anywhere.
+LEAST, MOST = 1e-12, 1e12
 GONE = 1e10  # prior precision of a parameter that is left out: its sd is 1e-5
 
 
@@ -76,15 +81,14 @@ class Normal(Prior):
     def __post_init__(self) -> None:
         if (self.variance is None) == (self.covariance is None):
             raise InvalidInput("give the prior either a variance or a covariance matrix")
-        if not np.isfinite(as_numbers(self.mean, "the prior mean")).all():
-            raise InvalidInput(f"the prior mean must be finite; got {self.mean!r}")
+        if not (np.abs(as_numbers(self.mean, "the prior mean")) <= LARGEST).all():
+            raise InvalidInput(f"the prior mean must be finite and within ±{LARGEST:g}; got {self.mean!r}")
         if self.variance is None:
             return
         values = list(self.variance.values()) if isinstance(self.variance, Mapping) else [self.variance]
         fixed: Any = [v for v in values if not (isinstance(v, str) and v == EVIDENCE)]
         numbers = as_numbers(fixed[0] if len(fixed) == 1 else fixed, "prior variances")
-        if not np.isfinite(numbers).all() or (numbers <= 0).any():
-            raise InvalidInput(f"prior variances must be finite and above zero; got {self.variance!r}")
+        refuse_variances(numbers, self.variance)
 
     def location(self, field: Parametrised) -> FloatArray:
         return _vector(self.mean, field.n_parameters, "prior mean")
@@ -117,6 +121,7 @@ class Normal(Prior):
             raise InvalidInput(f"the prior covariance needs shape {(size, size)}; got {matrix.shape}")
         if not np.isfinite(matrix).all():
             raise InvalidInput("the prior covariance must be finite")
+        refuse_variances(np.diag(matrix), f"{np.diag(matrix)} on its diagonal")
         if not np.allclose(matrix, matrix.T):
             raise InvalidInput("the prior covariance must be symmetric")
         try:
@@ -128,6 +133,22 @@ class Normal(Prior):
             ) from None
         result: FloatArray = linalg.cho_solve(factor, np.eye(size))
         return (result + result.T) / 2
+
+
+def refuse_variances(variances: FloatArray, given: Any) -> None:
+    """Refuse variances that no arithmetic in double precision can honour (LEAST, MOST)."""
+    if not np.isfinite(variances).all() or (variances <= 0).any():
+        raise InvalidInput(f"prior variances must be finite and above zero; got {given!r}")
+    if (variances < LEAST).any():
+        raise InvalidInput(
+            f"prior variances go down to {LEAST:g}; got {given!r}. A prior as narrow as that fixes the parameter at "
+            "its prior mean: put the value into a factor's log_table instead, or take a wider prior"
+        )
+    if (variances > MOST).any():
+        raise InvalidInput(
+            f"prior variances go up to {MOST:g}; got {given!r}. Beyond it the prior is lost to rounding where the data "
+            "say nothing, and there is no posterior: take a narrower prior, such as 100 for couplings of any size"
+        )
 
 
 def as_prior(prior: Any) -> Prior:

@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayesfield.files import write_text
+from bayesfield.outputs import write_text
 from bayesfield.report.content import Content, collect
 from bayesfield.report.pictures import bar, convergence
 from bayesfield.report.rows import COLUMNS, OF_EDGES

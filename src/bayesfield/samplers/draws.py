@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from bayesfield import diagnostics, memory
-from bayesfield.files import npy_array, unpacked, write_npz
+from bayesfield.files import npy_array, unpacked
+from bayesfield.outputs import settle, write_npz
 from bayesfield.samplers.contract import Chain, Stats
 from bayesfield.types import BayesfieldError, FloatArray, InvalidInput
 
@@ -108,6 +109,7 @@ class Draws:
 
 def load_draws(path: str | Path, field: Parametrised) -> Draws:
     """Draws that ``save`` wrote, of a field with the same parameters. What was cut or made otherwise is refused."""
+    settle(path)
     try:
         with zipfile.ZipFile(path) as archive:
             return _draws(_stored(archive), field)

@@ -7,9 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bayesfield.files import read_text, write_text
+from bayesfield.files import read_text
 from bayesfield.graph.potentials import potentials_of
 from bayesfield.model.field import Factor, RandomField, Variable
+from bayesfield.outputs import write_text
 from bayesfield.types import InvalidInput
 
 

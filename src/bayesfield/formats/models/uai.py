@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesfield import memory
-from bayesfield.files import read_text, write_text
+from bayesfield.files import read_text
 from bayesfield.graph.potentials import potentials_of
 from bayesfield.model.field import Factor, RandomField, Variable
+from bayesfield.outputs import write_text
 from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput
 
 if TYPE_CHECKING:

@@ -214,19 +214,19 @@ def _crf_of(own: dict[str, Any]) -> CRF:
     if not all(isinstance(name, str) for some in names for name in some):
         raise InvalidInput("its field has a name that is none")
     K = float(len(labels)) * min(max(latent, 1), 10**9)
-    memory.require(Cost(K**4, 8 * K**4, f"tables of {K:.3g} labels"), "its field", "Read it where there is more.")
+    size = K**4 if own.get("symmetric") else K**2
+    memory.require(Cost(size, 8 * size, f"tables of {K:.3g} labels"), "its field", "Read it where there is more.")
     return CRF(**own)
 
 
 def _crf_parts(crf: CRF) -> dict[str, Any]:
-    K, latent = len(crf.labels), len(crf.labels) // max(len(crf.visible), 1)
-    symmetric = len(crf.edge_labels) < K * K
+    latent = len(crf.labels) // max(len(crf.visible), 1)
     return {
         "labels": list(crf.visible),
         "inputs": list(crf.inputs),
         "edge_inputs": None if crf.constant_edges else list(crf.edge_inputs),
         "node_tables": None if crf.plain_nodes else crf.node_tables,
-        "edge_tables": None if crf.plain_edges or symmetric else crf.edge_tables,
-        "symmetric": symmetric,
+        "edge_tables": None if crf.plain_edges or crf.symmetric else crf.edge_tables,
+        "symmetric": crf.symmetric,
         "latent": latent,
     }

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesfield import memory
-from bayesfield.files import npy_array, unpacked, write_bytes
+from bayesfield.files import npy_array, unpacked
 from bayesfield.formats.posteriors.packed import Packer, unpack
 from bayesfield.graph.compiled import compiled
 from bayesfield.inference.messages.belief_propagation import Bethe
@@ -37,6 +37,7 @@ from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.precision.sparse import SparsePrecision
 from bayesfield.model.field import RandomField
 from bayesfield.model.prior import Prior
+from bayesfield.outputs import settle, write_bytes
 from bayesfield.posterior.posterior import Posterior
 from bayesfield.posterior.record import FitRecord
 from bayesfield.types import BayesfieldError, FloatArray, InvalidInput
@@ -99,6 +100,7 @@ def save(posterior: Posterior, path: str | Path) -> None:
 
 def load(path: str | Path) -> Posterior:
     """The posterior that ``save`` wrote. A file that was cut, changed or made otherwise is refused."""
+    settle(path)
     try:
         with zipfile.ZipFile(path) as archive:
             return _posterior(archive)

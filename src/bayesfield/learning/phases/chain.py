@@ -183,19 +183,19 @@ class ChainPhase(Phase):
         """As if positions and pairs of neighbours knew nothing of one another."""
         if isinstance(answer.found, Answer):
             return self.by_tree.variances(answer.found)
-        B, T = self.crf.node_tables, _flat(self.crf.edge_tables)
+        B, T = self.crf.node_tables, self.crf.sparse_edge_tables
         p, share = answer.found.marginal, _flat(answer.found.transitions)
         spread = p @ (B**2).T - (p @ B.T) ** 2  # (P, G)
         node = self.data.inputs.power(2).T @ spread
         count = np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
-        of_pairs = share @ (T**2).T - (share @ T.T) ** 2 / count
+        of_pairs = (T.power(2) @ share.T).T - (T @ share.T).T ** 2 / count
         edge = (self.data.edge_rows**2).T @ of_pairs
         return np.concatenate([node.ravel(), edge.ravel()])
 
     def blocks(self, answer: Answer) -> tuple[FloatArray, FloatArray] | None:
         if isinstance(answer.found, Answer):
             return None
-        G = len(self.crf.node_tables)
+        G = self.crf.n_node_tables
         labels = label_covariances(self.crf, self.data, answer.found.marginal).reshape(-1, G, G)
         return labels, pair_covariance(self.crf, self.data, answer.found)
 
@@ -318,6 +318,7 @@ def label_covariances(crf: CRF, data: Sequences, marginal: FloatArray) -> FloatA
 
 def pair_covariance(crf: CRF, data: Sequences, found: ChainMarginals) -> FloatArray:
     """Σ over pairs of neighbours of the covariance of their features, (E·H, E·H), each pair by itself."""
+    require_dense(len(crf.edge_inputs) * crf.n_edge_tables, "the block of transitions")
     T, m = _flat(crf.edge_tables), found.messages
     inside = np.einsum("qs,gs,hs->qgh", found.transitions.reshape(len(data.edge_rows), -1), T, T, optimize=True)
     size = len(crf.edge_inputs) * len(T)

@@ -86,13 +86,14 @@ class _Sums:
 def _folded(crf: CRF, sums: _Sums) -> FloatArray:
     """From labels and pairs of labels to the model's tables over them."""
     D, E, K, n = len(crf.inputs), len(crf.edge_inputs), len(crf.labels), crf.n_state
-    B, T = crf.node_tables, crf.edge_tables.reshape(len(crf.edge_tables), -1)
+    B = crf.node_tables
     node = sums.node.reshape(K, D, K, D).transpose(1, 2, 3, 0)  # [d, k, d', k']
     mixed, edge = sums.mixed.reshape(D, K, E, K * K), sums.edge
     if not crf.plain_nodes:
         node = np.einsum("dkej,gk,hj->dgeh", node, B, B, optimize=True)
         mixed = np.einsum("dkes,gk->dges", mixed, B, optimize=True)
     if not crf.plain_edges:
+        T = crf.edge_tables.reshape(crf.n_edge_tables, -1)
         mixed = np.einsum("dges,hs->dgeh", mixed, T, optimize=True)
         edge = np.einsum("esft,gs,ht->egfh", edge, T, T, optimize=True)
     out = np.empty((crf.n_parameters, crf.n_parameters))

@@ -35,11 +35,11 @@ def pair_inputs(data: Graphs) -> PairInputs:
 
 def compiled_graphs(crf: CRF, data: Graphs) -> CompiledField:
     """The union of the graphs."""
-    K, H, pairs = len(crf.labels), len(crf.edge_tables), pair_inputs(data)
+    K, pairs, tables = len(crf.labels), pair_inputs(data), crf.sparse_edge_tables
     node = sparse.kron(data.inputs, crf.node_tables.T)
-    edge = sparse.kron(sparse.csr_array(pairs.along), crf.edge_tables.reshape(H, -1).T)
+    edge = sparse.kron(sparse.csr_array(pairs.along), tables.T)
     if pairs.against.any():
-        turned = crf.edge_tables.transpose(0, 2, 1).reshape(H, -1)
+        turned = tables[:, np.arange(K * K).reshape(K, K).T.ravel()]
         edge = edge + sparse.kron(sparse.csr_array(pairs.against), turned.T)
     matrix = sparse.csr_array(sparse.block_diag([node, edge]))
     design = Design(matrix, sparse.csr_array(matrix.T), np.zeros(matrix.shape[0]))

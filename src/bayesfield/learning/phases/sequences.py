@@ -40,7 +40,7 @@ class LabelledSequences(Labelled):
         both = t[known[t] & known[t + 1]]
         node = np.asarray(np.abs(data.inputs[np.flatnonzero(known)]).sum(axis=0)).ravel() > 0
         edge = np.abs(data.edge_rows[data.which[both]]).sum(axis=0) > 0
-        shown = [np.repeat(node, len(crf.node_tables)), np.repeat(edge, len(crf.edge_tables))]
+        shown = [np.repeat(node, crf.n_node_tables), np.repeat(edge, crf.n_edge_tables)]
         return np.flatnonzero(~np.concatenate(shown))
 
     @property
