@@ -17,7 +17,7 @@ from bayesfield.experiments.extreme.cubature import Weighted, integrate
 from bayesfield.experiments.extreme.density import LogDensity, ensemble
 from bayesfield.experiments.extreme.importance import sample
 from bayesfield.experiments.extreme.models import ExtremeModel
-from bayesfield.files import write_npz
+from bayesfield.outputs import write_npz
 from bayesfield.types import FloatArray
 
 _CHAINS, _SNAPSHOTS = 400, 8
