@@ -1,6 +1,7 @@
 """Models against one another: by their evidence for the same data, and one group of cases against another."""
 
 import hashlib
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -17,14 +18,16 @@ from bayesfield.model.field import RandomField
 from bayesfield.model.prior import Prior, as_numbers, as_prior, shared_by
 from bayesfield.posterior.edges import log_density_at_zero, log_prior_at_zero, verdicts
 from bayesfield.posterior.posterior import Posterior
-from bayesfield.types import FloatArray, IntArray, InvalidInput
+from bayesfield.types import FitWarning, FloatArray, IntArray, InvalidInput
+
+_SURE = 0.05  # nats: an error that changes no odds by more than 5 %
 
 
 def compare(posteriors: Mapping[str, Posterior] | Sequence[Posterior], prior: ArrayLike | None = None) -> pd.DataFrame:
     """Models of the same data, the likeliest first.
 
     posteriors: by name, or in order. prior: probabilities of the models before the data; by default equal. Columns:
-    parameters; log_evidence and its Monte-Carlo error; log_bayes_factor against the best; probability; method, how the
+    parameters; log_evidence and its error; log_bayes_factor against the best; probability; method, how the
     evidence was found; learned, how many prior variances the same data chose: where there are many, the evidence is
     flattered.
     """
@@ -50,7 +53,22 @@ def compare(posteriors: Mapping[str, Posterior] | Sequence[Posterior], prior: Ar
         },
         index=pd.Index(list(named), name="model"),
     )
+    _warn_of_errors(table)
     return table.sort_values("log_evidence", ascending=False, kind="stable")
+
+
+def _warn_of_errors(table: pd.DataFrame) -> None:
+    """Where the error of the best two is as large as their difference, their order says nothing."""
+    best = table.sort_values("log_evidence", ascending=False, kind="stable").iloc[:2]
+    apart, error = -float(best["log_bayes_factor"].iloc[1]), float(np.hypot(*best["error"]))
+    if error >= apart and error > _SURE:
+        first, second = best.index
+        warnings.warn(
+            f"{first!r} and {second!r} differ by {apart:.2f} nats, with an error of {error:.2f}: which is better is "
+            "not known. More draws (posterior.evidence(n_draws=…)), or an engine with log Z, make the error smaller",
+            FitWarning,
+            stacklevel=3,
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,42 +1,66 @@
-"""The log evidence log p(D) = log ∫ p(D|λ) p(λ) dλ of a model, from its posterior.
+"""The log evidence log p(D) = log ∫ p(D|λ) p(λ) dλ of a model, from its posterior, with an error for every road.
+
+*importance*: the mean of p(D|λ) p(λ) / q(λ) over draws λ ~ q of the corrected posterior, with heavy tails where
+parameters are few. No bias but its Monte-Carlo error, which the weights tell as long as their tail is light (k < 0.7).
+
+*bridge*: for posteriors made of draws, or where the weights are too uneven and chains are affordable. Between draws of
+the posterior and draws of a Student's t with their mean and covariance (Meng & Wong 1996), with the error of
+Frühwirth-Schnatter (2004).
 
 *Laplace*: log p(D|λ_MP) + log p(λ_MP) + (F/2) log 2π − ½ log det P, with the engine's log Z; where the optimum is not
-quite one, with the ½ gᵀP⁻¹g that is left to gain. With the sampled engine log Z is by thermodynamic integration.
-
-*importance*: the mean of p(D|λ) p(λ) / q(λ) over draws λ ~ q of the corrected posterior, in pairs m ± δ. It has no bias
-but its Monte-Carlo error, and corrects what skewness and kurtosis do to the volume; the more parameters, the more draws
-it needs, so it is kept only where the weights are even enough.
+quite one, with the ½ gᵀP⁻¹g that is left to gain. With the sampled engine log Z is by thermodynamic integration. Its
+error is what the next order would change: with R = L − L_MP − ½ δᵀPδ, log E[e^−R] ≈ −E[R] + ½ Var R over draws of the
+Gaussian; from samples of x the same by third and fourth cumulants.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy import special
+from scipy import linalg, special
 
+from bayesfield.correction.draws import CHAINED, drawn
+from bayesfield.correction.importance import (
+    EVEN,
+    LEAST,
+    TRUSTED,
+    heavy,
+    log_constant,
+    log_posteriors,
+    propose,
+    weigh,
+)
+from bayesfield.correction.marginals import DrawnMarginals
+from bayesfield.correction.second_order import Corrected, CorrectionRecord
+from bayesfield.correction.skewness import SkewedMarginals, sampled_features
 from bayesfield.inference.sampling.thermodynamic import log_partition
+from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.types import FloatArray, InvalidInput, Outcome
 
 if TYPE_CHECKING:
+    from bayesfield.correction.marginals import Marginals
     from bayesfield.learning.objective import Objective
     from bayesfield.learning.precision.base import Precision
 
 _GOAL = 0.03  # nats: error at which no more draws are made
-_FIRST, _MOST = 256, 4096  # pairs of draws
-_AFFORDABLE = 10.0  # seconds, more or less
-_EVEN = 40.0  # pairs that an uneven sample must be worth
-_FREEDOM = 5.0  # of the draws where the prior has heavy tails
+_FIRST, _MOST = 1024, 16384  # draws with importance weights
+_AFFORDABLE = 10.0  # seconds of counted work, more or less
+_EVENLY = 80.0  # draws that an uneven sample must be worth
 _ENDURED = 0.01  # share of draws without an answer
+_BRIDGED = 8192  # draws on either side of a bridge
+_PROBES = 256  # draws for the next order of Laplace
+_STATES = 4000  # samples of x for the same
 _SAMPLED_GOAL = 0.2  # nats: of the log-likelihood, by thermodynamic integration
 
 
 @dataclass(frozen=True)
 class LogEvidence:
-    """log p(D). error: its Monte-Carlo standard error. laplace: the plain approximation, for comparison.
+    """log p(D). error: its standard error; of Laplace's, what the next order would change. laplace: that
+    approximation, for comparison.
 
-    method: "importance" or "laplace". effective: how many even pairs of draws the weights are worth. reason: why the
+    method: "importance", "bridge" or "laplace". effective: how many even draws the weights are worth. reason: why the
     draws were not taken, where they were not.
     """
 
@@ -51,76 +75,220 @@ class LogEvidence:
         return self.value
 
     def __str__(self) -> str:
-        error = f" ± {self.error:.2f}" if self.error else ""  # not estimated for Laplace
-        known = f"log evidence {self.value:.2f}{error} nats, by {self.method}"
-        if self.method == "importance":
-            return f"{known} (worth {self.effective:.0f} pairs of draws; Laplace {self.laplace:.2f})"
-        return known + (f" ({self.reason})" if self.reason else "")
+        text = f"log evidence {self.value:.2f} ± {self.error:.2f} nats, by {self.method}"
+        if self.method != "laplace":
+            return f"{text} (worth {self.effective:,.0f} draws; Laplace {self.laplace:.2f})"
+        return text + (f" ({self.reason})" if self.reason else "")
 
 
 @dataclass(frozen=True, eq=False)
 class Peak:
-    """What the evidence is computed from: the mode with the precision there, and the corrected mean and precision."""
+    """What the evidence is computed from: the mode with the precision there, and the corrected posterior. effective:
+    how many independent draws it is worth, where it is made of draws."""
 
     objective: Objective
     mode: FloatArray
     at_mode: Precision
-    mean: FloatArray
+    marginals: Marginals
     corrected: Precision
+    effective: float = 0.0
 
 
 def log_evidence(peak: Peak, n_draws: int | None = None, rng: np.random.Generator | int | None = 0) -> LogEvidence:
-    """n_draws: pairs for importance sampling; by default as many as make the error small. 0 is plain Laplace."""
-    if n_draws is not None and not (isinstance(n_draws, int | np.integer) and (n_draws == 0 or n_draws >= _EVEN)):
-        raise InvalidInput(f"n_draws is 0, for plain Laplace, or {_EVEN:.0f} or more pairs; got {n_draws!r}")
-    laplace, error = _laplace(peak)
-    if not peak.objective.has_log_z:
-        return LogEvidence(laplace, error, laplace, "laplace", reason="sampling has no log Z at draws")
-    if peak.corrected.form != "dense":
-        return LogEvidence(laplace, error, laplace, "laplace", reason=f"the precision is {peak.corrected.form}")
-    if n_draws == 0 or not len(peak.mode):
-        return LogEvidence(laplace, error, laplace, "laplace")
+    """n_draws: for importance sampling; by default as many as make the error small. 0 is plain Laplace."""
+    if n_draws is not None and not (isinstance(n_draws, int | np.integer) and (n_draws == 0 or n_draws >= LEAST)):
+        raise InvalidInput(f"n_draws is 0, for plain Laplace, or {LEAST} or more; got {n_draws!r}")
+    laplace, error = _laplace(peak.objective, peak.mode, peak.at_mode)
     generator = np.random.default_rng(rng)
-    weights, wanted = np.empty(0), n_draws or _FIRST
-    while True:
-        more = _log_weights(peak, wanted - len(weights), generator)
-        weights = np.concatenate([weights, more])
-        value, error, effective = _averaged(weights)
-        if n_draws is not None or error < _GOAL or 2 * len(weights) > _most_pairs(peak.objective):
-            break
-        wanted = 2 * len(weights)
-    failed = float(np.mean(weights == -np.inf))
-    if failed > _ENDURED:
-        return LogEvidence(laplace, 0.0, laplace, "laplace", effective, f"{failed:.0%} of the draws have no answer")
-    if effective < _EVEN:
-        reason = (
-            f"{len(weights)} pairs of draws are worth {effective:.0f}, too few: the posterior is far from a Gaussian"
+    if not len(peak.mode):
+        return LogEvidence(laplace, error, laplace, "laplace")
+    if n_draws == 0 or not peak.objective.has_log_z or peak.corrected.form != "dense":
+        reason = "" if n_draws == 0 else f"the precision is {peak.corrected.form}"
+        reason = "sampling has no log Z at draws" if not peak.objective.has_log_z else reason
+        return _by_laplace(peak, laplace, error, reason, generator)
+    if isinstance(peak.marginals, DrawnMarginals):
+        return _bridged(peak.objective, peak.marginals, peak.effective, laplace, generator)
+    estimate = _importance(peak, n_draws, generator)
+    if estimate.good:
+        return LogEvidence(estimate.value, estimate.error, laplace, "importance", estimate.effective)
+    chains = _chains(peak, generator) if n_draws is None and estimate.failed <= _ENDURED else None
+    if chains is not None and isinstance(chains.marginals, DrawnMarginals):
+        return _bridged(peak.objective, chains.marginals, chains.record.effective, laplace, generator)
+    return _by_laplace(peak, laplace, error, estimate.reason, generator)
+
+
+# --- importance sampling --------------------------------------------------------------------------------------------
+
+
+class _Estimate(NamedTuple):
+    value: float
+    error: float
+    effective: float
+    k: float
+    n_draws: int
+    failed: float
+
+    @property
+    def good(self) -> bool:
+        return self.k < TRUSTED and self.effective >= _EVENLY and self.failed <= _ENDURED
+
+    @property
+    def reason(self) -> str:
+        if self.failed > _ENDURED:
+            return f"{self.failed:.0%} of the draws have no answer"
+        return (
+            f"{self.n_draws:,} draws are worth {self.effective:.0f}, k = {self.k:.2f}, too few: the posterior is far "
+            "from a Gaussian"
         )
-        return LogEvidence(laplace, 0.0, laplace, "laplace", effective, reason)
-    return LogEvidence(value, error, laplace, "importance", effective)
 
 
-def _most_pairs(objective: Objective) -> int:
-    """As many as take some ten seconds, but no fewer than the first."""
-    return max(_FIRST, min(_MOST, int(0.5 * _AFFORDABLE / objective.price().inference)))
+def _importance(peak: Peak, n_draws: int | None, rng: np.random.Generator) -> _Estimate:
+    """Draws are doubled until the error is small."""
+    size = len(peak.mode)
+    few = size <= EVEN or peak.objective.prior.tails is not None
+    freedom = (5.0 if peak.objective.prior.tails is not None else heavy(size)) if few else np.inf
+    marginals = SkewedMarginals(peak.marginals.mean, peak.corrected.sd, peak.marginals.skewness)
+    constant = _prior_constant(peak.objective) - log_constant(peak.corrected, freedom)
+    most = max(_FIRST, min(_MOST, int(_AFFORDABLE / peak.objective.price().each)))
+    count = n_draws or _FIRST
+    while True:
+        weighted = weigh(peak.objective, propose(marginals, peak.corrected, count, rng, freedom))
+        total = float(special.logsumexp(weighted.raw))
+        even = float(np.exp(2.0 * total - special.logsumexp(2.0 * weighted.raw))) if np.isfinite(total) else 0.0
+        error = float(np.sqrt(max(1.0 / even - 1.0 / count, 0.0))) if even > 0.0 else np.inf
+        if n_draws is not None or error < _GOAL or 2 * count > most:
+            break
+        count *= 2
+    failed = float(np.mean(weighted.raw == -np.inf))
+    return _Estimate(total - np.log(count) + constant, error, even, weighted.k, count, failed)
 
 
-def _laplace(peak: Peak) -> tuple[float, float]:
+def _prior_constant(objective: Objective) -> float:
+    """log p(λ) less its kernel, which the objective has; with heavy tails ``log_posteriors`` has all of it."""
+    prior = objective.prior
+    return prior.log_density(prior.location) if prior.tails is None else 0.0
+
+
+def _chains(peak: Peak, rng: np.random.Generator) -> Corrected | None:
+    """Draws of the posterior by Markov chains, where they are affordable."""
+    evaluations = int(_AFFORDABLE / peak.objective.price().each)
+    if evaluations < CHAINED or peak.objective.hidden:
+        return None
+    marginals = peak.marginals
+    start = Corrected(marginals.mean, peak.corrected, CorrectionRecord("none"), marginals.skewness)
+    made = drawn(peak.objective, peak.mode, peak.at_mode, start, min(evaluations, 4 * CHAINED), rng)
+    return made if made is not None and made.record.settled else None
+
+
+# --- bridge sampling ------------------------------------------------------------------------------------------------
+
+
+def _bridged(
+    objective: Objective, marginals: DrawnMarginals, effective: float, laplace: float, rng: np.random.Generator
+) -> LogEvidence:
+    """Between draws of the posterior and of Student's t, as many on either side.
+
+    With l = log p̃ − log q and s = ½ either way, r solves Σ_q e^l / (e^l + r) = Σ_p r / (e^l + r), a fixed point that
+    converges from anywhere; log r = log p(D).
+    """
+    size = marginals.points.shape[1]
+    count, freedom = min(_BRIDGED, len(marginals.points)), heavy(size)
+    precision = DensePrecision(linalg.inv(marginals.covariance))
+    base = SkewedMarginals(marginals.mean, precision.sd, np.zeros(size))
+    theirs = propose(base, precision, count, rng, freedom)
+    ours = marginals.sample(count, rng)
+    away = (ours - marginals.mean).T
+    square = np.einsum("fs,fs->s", away, precision.product(away))
+    log_t = -0.5 * (freedom + size) * np.log1p(square / freedom)
+    constant = _prior_constant(objective) - log_constant(precision, freedom)
+    of_q = log_posteriors(objective, theirs.points) - theirs.log_density
+    of_p = log_posteriors(objective, ours) - log_t
+    log_r = float(np.median(of_p))
+    for _ in range(1000):
+        top = special.logsumexp(of_q - np.logaddexp(of_q, log_r))
+        change = float(top - special.logsumexp(-np.logaddexp(of_p, log_r))) - log_r
+        log_r += change
+        if abs(change) < 1e-10:
+            break
+    first, second = special.expit(of_q - log_r), special.expit(log_r - of_p)
+    worth = min(effective, count) if effective else float(count)
+    error = np.sqrt(_relative(first) / count + _relative(second) / worth)
+    return LogEvidence(log_r + constant, float(error), laplace, "bridge", worth)
+
+
+def _relative(values: FloatArray) -> float:
+    """Var / mean²."""
+    mean = float(values.mean())
+    return float(values.var()) / mean**2 if mean > 0.0 else np.inf
+
+
+# --- Laplace --------------------------------------------------------------------------------------------------------
+
+
+def _by_laplace(peak: Peak, value: float, error: float, reason: str, rng: np.random.Generator) -> LogEvidence:
+    """With the next order as its error."""
+    o = peak.objective
+    beyond = _next_order(peak, rng) if o.has_log_z else _sampled_next_order(peak)
+    return LogEvidence(value, float(np.hypot(error, beyond)), value, "laplace", reason=reason)
+
+
+def _next_order(peak: Peak, rng: np.random.Generator) -> float:
+    """|−E[R] + ½ Var R| over draws of the Gaussian at the mode, and twice its Monte-Carlo error."""
+    o = peak.objective
+    count = int(np.clip(_AFFORDABLE / o.price().each, 8, _PROBES))
+    away = peak.at_mode.sample(rng, count)
+    point = o.at(peak.mode)
+    square = 0.5 * np.einsum("fs,fs->s", away, peak.at_mode.product(away)) + point.gradient @ away
+    rest = o.at_many(peak.mode + away.T).values - point.value - square
+    rest = rest[np.isfinite(rest)]
+    if len(rest) < 4:
+        return float("inf")
+    variance = float(rest.var(ddof=1))
+    noise = np.sqrt(variance / len(rest)) + variance / np.sqrt(2.0 * len(rest))
+    return float(abs(0.5 * variance - rest.mean()) + 2.0 * noise)
+
+
+def _sampled_next_order(peak: Peak) -> float:
+    """The same from samples of x, by cumulants of f in coordinates where P is 1, y = P⁻ᐟ²(f − κ), with N cases:
+
+    E[R] = N κ⁴_iijj / 8 and ½ Var R ≈ N² (κ³_iij κ³_jkk / 8 + κ³_ijk κ³_ijk / 12); with q = |y|² the contractions
+    are averages over samples, the last one over pairs of them.
+    """
+    o = peak.objective
+    features = sampled_features(o, o.at(peak.mode))
+    step = max(1, len(features) // _STATES)
+    some, N = features[::step], float(o.free.weight)
+    solved = peak.at_mode.solve(some.T)
+    q = np.einsum("sf,fs->s", some, solved)
+    inner = some @ solved
+    fourth = float(np.mean(q**2) - np.mean(q) ** 2 - 2.0 * np.mean(inner**2))
+    moved = (some.T @ (q - q.mean())) / len(some)
+    third = float(moved @ peak.at_mode.solve(moved))
+    np.fill_diagonal(inner, 0.0)
+    cubes = float(np.sum(inner**3) / (len(some) * (len(some) - 1)))
+    return abs(-N * fourth / 8.0 + N**2 * (third / 8.0 + max(cubes, 0.0) / 12.0))
+
+
+def laplace_evidence(objective: Objective, mode: FloatArray, precision: Precision) -> float:
+    """log p(D) by Laplace alone."""
+    return _laplace(objective, mode, precision)[0]
+
+
+def _laplace(objective: Objective, mode: FloatArray, precision: Precision) -> tuple[float, float]:
     """log p(D) by Laplace, and its Monte-Carlo error."""
-    log_joint, gradient, error = _at_mode(peak)
-    gain = 0.5 * float(gradient @ peak.at_mode.solve(gradient)) if len(gradient) else 0.0
+    log_joint, gradient, error = _at_mode(objective, mode)
+    gain = 0.5 * float(gradient @ precision.solve(gradient)) if len(gradient) else 0.0
     if gain > 0.5 * len(gradient):
         raise InvalidInput(
             f"no log evidence: this is no mode, a step from here would gain about {gain:.3g} nats; fit again, by "
             "another engine or with a narrower prior"
         )
-    volume = 0.5 * (len(peak.mode) * np.log(2.0 * np.pi) - peak.at_mode.log_det)
-    return log_joint + gain + volume, float(np.hypot(error, 0.5 * peak.at_mode.log_det_error))
+    volume = 0.5 * (len(mode) * np.log(2.0 * np.pi) - precision.log_det)
+    return log_joint + gain + volume, float(np.hypot(error, 0.5 * precision.log_det_error))
 
 
-def _at_mode(peak: Peak) -> tuple[float, FloatArray, float]:
+def _at_mode(o: Objective, mode: FloatArray) -> tuple[float, FloatArray, float]:
     """log p(D|λ) + log p(λ), −∇ of it, and its Monte-Carlo error."""
-    o, mode = peak.objective, peak.mode
     point = o.at(mode)
     log_prior = o.prior.log_density(mode)
     if o.has_log_z:
@@ -134,40 +302,3 @@ def _at_mode(peak: Peak) -> tuple[float, FloatArray, float]:
         raise InvalidInput(f"no log evidence: {Outcome.SLOW.value}")
     known = point._replace(answers=(free._replace(log_z=found.value), *point.answers[1:]))
     return o.log_likelihood(known) + log_prior, np.zeros_like(mode), phase.weight * found.error
-
-
-def _log_joints(objective: Objective, points: FloatArray) -> FloatArray:
-    """log p(D|λ) + log p(λ) at each of the parameters, (S,); −∞ where there is no log Z."""
-    prior = objective.prior
-    change = np.array([prior.log_density(here) - prior.log_kernel(here) for here in points])
-    return change - objective.at_many(points).values
-
-
-def _log_weights(peak: Peak, pairs: int, rng: np.random.Generator) -> FloatArray:
-    """log of the mean weight of each pair of draws; −inf where one has no answer."""
-    o, F = peak.objective, len(peak.mean)
-    noise = rng.standard_normal((F, pairs))
-    if o.prior.tails is None:
-        constant = 0.5 * (F * np.log(2.0 * np.pi) + np.sum(noise**2, axis=0))
-    else:  # Student's t, whose tails are heavy too
-        noise *= np.sqrt(_FREEDOM / rng.chisquare(_FREEDOM, pairs))
-        constant = 0.5 * (_FREEDOM + F) * np.log1p(np.sum(noise**2, axis=0) / _FREEDOM)
-        constant += special.gammaln(_FREEDOM / 2) - special.gammaln((_FREEDOM + F) / 2)
-        constant += 0.5 * F * np.log(_FREEDOM * np.pi)
-    constant = constant - 0.5 * peak.corrected.log_det
-    offsets = peak.corrected.draws(noise).T
-    both = _log_joints(o, np.concatenate([peak.mean + offsets, peak.mean - offsets]))
-    found = both.reshape(2, pairs).T
-    found[~np.isfinite(found).all(axis=1)] = -np.inf
-    result: FloatArray = constant + np.logaddexp(found[:, 0], found[:, 1]) - np.log(2.0)
-    return result
-
-
-def _averaged(weights: FloatArray) -> tuple[float, float, float]:
-    """log of the mean weight, its standard error, and how many even weights they are worth."""
-    top = float(weights.max())
-    if not np.isfinite(top):
-        return -np.inf, np.inf, 0.0
-    each = np.exp(weights - top)
-    error = float(each.std(ddof=1) / each.mean() / np.sqrt(len(each))) if len(each) > 1 else np.inf
-    return top + float(np.log(each.mean())), error, float(each.sum() ** 2 / np.sum(each**2))

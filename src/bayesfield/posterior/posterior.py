@@ -146,7 +146,8 @@ class Posterior(Views):
     def evidence(self, n_draws: int | None = None, rng: np.random.Generator | int | None = 0) -> LogEvidence:
         """log p(D), with its Monte-Carlo error and how it was found (posterior.evidence).
 
-        n_draws: pairs of draws for importance sampling, by default as many as make the error small; 0 is Laplace alone.
+        n_draws: for importance sampling, by default as many as make the error small; 0 is Laplace alone, whose error is
+        what the next order would change.
         """
         if self.objective is None:
             raise InvalidInput(_WITHOUT_DATA)
@@ -158,7 +159,9 @@ class Posterior(Views):
                 f"{self.record.response} has no evidence: its curvature is not the posterior's at the mode; fit with "
                 'an engine and method="auto"'
             )
-        return log_evidence(Peak(self.objective, self.mode, self.laplace_precision, self.mean, self.form), n_draws, rng)
+        effective = self.record.correction.effective
+        peak = Peak(self.objective, self.mode, self.laplace_precision, self.marginals, self.form, effective)
+        return log_evidence(peak, n_draws, rng)
 
     @cached_property
     def certificate(self) -> Certificate:
