@@ -46,38 +46,8 @@ def correct(
     reason: str,
     rng: np.random.Generator,
     progress: Progress = QUIET,
-    weighed: int = 0,
-    evaluations: int = 0,
 ) -> Corrected:
-    """The first of these kinds that converges and can be believed; the last as it is; and draws in its place where they
-    are better. reason: why the first. weighed: draws with which the result is compared. evaluations: what a posterior
-    made of draws may take, where that comparison is not good, or where there is none."""
-    made = _by_kinds(objective, curvature_objective, optimum, laplace, kinds, reason, rng, progress)
-    if weighed and len(made.mean):
-        skewness = np.zeros(len(made.mean)) if made.skewness is None else made.skewness
-        marginals = SkewedMarginals(made.mean, made.precision.sd, skewness)
-        made = made._replace(compared=compare(objective, marginals, made.precision, weighed, rng))
-    if not evaluations or not optimum.status.converged or not (made.compared is None or made.compared.worth_drawing):
-        return made
-    draws = drawn(objective, optimum.parameters, laplace, made, evaluations, rng, progress)
-    if draws is not None and (draws.record.settled or made.compared is None):
-        return draws
-    if made.compared is not None:
-        return made
-    short = replace(made.record, reason=f"{FAR}, perhaps: {evaluations:,} evaluations do not suffice for draws")
-    return made._replace(record=short)
-
-
-def _by_kinds(
-    objective: Objective,
-    curvature_objective: Objective,
-    optimum: Optimum,
-    laplace: Precision,
-    kinds: Sequence[str],
-    reason: str,
-    rng: np.random.Generator,
-    progress: Progress,
-) -> Corrected:
+    """The first of these kinds that converges and can be believed; the last as it is. reason: why the first."""
     first, *others = kinds
     found = _one(objective, curvature_objective, optimum, laplace, first, reason, rng, progress)
     if not found.record.settled and progress.expired:
@@ -93,6 +63,36 @@ def _by_kinds(
         if _believed(objective, found):
             return found
     return found
+
+
+def judged(
+    objective: Objective,
+    optimum: Optimum,
+    laplace: Precision,
+    made: Corrected,
+    weighed: int,
+    evaluations: int,
+    rng: np.random.Generator,
+    progress: Progress = QUIET,
+) -> Corrected:
+    """The same, compared with draws that are weighted; and draws in its place where they are better.
+
+    weighed: draws of the comparison; 0 for none. evaluations: what a posterior made of draws may take, where the
+    comparison is not good, or where there is none; 0 for never.
+    """
+    if weighed and len(made.mean):
+        skewness = np.zeros(len(made.mean)) if made.skewness is None else made.skewness
+        marginals = SkewedMarginals(made.mean, made.precision.sd, skewness)
+        made = made._replace(compared=compare(objective, marginals, made.precision, weighed, rng))
+    if not evaluations or not optimum.status.converged or not (made.compared is None or made.compared.worth_drawing):
+        return made
+    draws = drawn(objective, optimum.parameters, laplace, made, evaluations, rng, progress)
+    if draws is not None and (draws.record.settled or made.compared is None):
+        return draws
+    if made.compared is not None:
+        return made
+    short = replace(made.record, reason=f"{FAR}, perhaps: {evaluations:,} evaluations do not suffice for draws")
+    return made._replace(record=short)
 
 
 def _one(

@@ -28,6 +28,16 @@ MAX_DIRECTIONS = 400  # of second differences; beyond it, random directions stan
 Slopes = Callable[[FloatArray], tuple[FloatArray, BoolArray]]  # ∇L at (S, F): (S, F), and where there is one (S,)
 
 
+def slopes_of(objective: Objective) -> Slopes:
+    """∇L of an objective at each of some parameters, and at which of them inference converged."""
+
+    def slopes(points: FloatArray) -> tuple[FloatArray, BoolArray]:
+        answers = objective.at_many(points)
+        return answers.gradients, np.isfinite(answers.values)
+
+    return slopes
+
+
 @dataclass(frozen=True)
 class CorrectionRecord:
     """What a correction did.
@@ -101,7 +111,7 @@ def mean_shift(objective: Objective, mode: FloatArray, precision: Precision, rng
 
     With more than some hundreds of parameters, along random draws: Σ_k ∂²g/∂t_k² = E[∂²g/∂t²] for t ~ N(0, P⁻¹).
     """
-    found = second_differences(objective.slopes, mode, precision, rng, objective.second_derivatives)
+    found = second_differences(slopes_of(objective), mode, precision, rng, objective.second_derivatives)
     if not len(found.each):
         return corrected("mean", mode, precision, mode, precision, failed=found.failed, settled=False)
     shift, error = -0.5 * precision.solve(found.total), 0.0

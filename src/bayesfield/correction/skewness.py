@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from bayesfield.correction.second_order import Slopes
+from bayesfield.correction.second_order import Slopes, slopes_of
 from bayesfield.learning.objective import Objective, Point
 from bayesfield.learning.precision.base import Precision
 from bayesfield.types import BoolArray, FloatArray, IntArray
@@ -42,7 +42,7 @@ def marginal_skewness(
     if derivatives is not None:
         result: FloatArray = -np.einsum("fd,fd->d", along, derivatives)
         return result
-    return -_third(objective.slopes, mean, along)
+    return -_third(slopes_of(objective), mean, along)
 
 
 def longer(engine: Any, size: int) -> Any:

@@ -19,9 +19,9 @@ from scipy import linalg
 
 from bayesfield.correction.second_order import Corrected, corrected
 from bayesfield.learning.objective import Objective
-from bayesfield.learning.precision.at import Average
+from bayesfield.learning.precision.at import averaged
 from bayesfield.learning.precision.base import Precision
-from bayesfield.learning.precision.dense import DensePrecision
+from bayesfield.learning.precision.dense import Average, DensePrecision
 from bayesfield.learning.search.optimum import QUIET, Iteration, Progress
 from bayesfield.types import FloatArray
 
@@ -109,7 +109,7 @@ class _Draws:
         found = self.objective.at_many(points, self._states)
         self._states = found.states
         good = np.isfinite(found.values[:count]) & np.isfinite(found.values[count:])
-        average = Average(self.curvature_objective, self.form)
+        average = Average(self.curvature_objective, self.form, averaged)
         same = self.curvature_objective is self.objective
         average.add_pairs(points, found if same else None, good, 2 * self.curvatures)
         even = 0.5 * (found.gradients[:count] + found.gradients[count:])

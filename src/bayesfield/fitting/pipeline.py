@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesfield.correction.correct import correct
+from bayesfield.correction.correct import correct, judged
 from bayesfield.correction.second_order import Corrected
 from bayesfield.fitting.display import LONG, shown
 from bayesfield.fitting.plan import SAMPLED, Planned, Request, make_plan
@@ -96,8 +96,17 @@ def fit_objective(model: Parametrised, objective: Objective, request: Request, d
             planned.reason,
             generator,
             progress,
-            0 if found.own else planned.plan.certificate,
-            planned.plan.draws if found.good and not found.own else 0,
+        )
+        plan, converged = planned.plan, found.inference.converged and not found.own
+        corrected = judged(
+            found.objective,
+            found.optimum,
+            found.precision,
+            corrected,
+            0 if found.own else plan.certificate,
+            plan.draws if converged else 0,
+            generator,
+            progress,
         )
     record = _record(found, corrected, planned.counts.n_cases, time.perf_counter() - begun)
     record = replace(record, choice=reasons, check=check, prior=learned, plan=fit.planned.plan)

@@ -23,7 +23,7 @@ from bayesfield.inference.contract import Engine, Price
 from bayesfield.learning.phases.base import Answer, Phase
 from bayesfield.model.prior import Normal, Parametrised, Prior, Shared
 from bayesfield.response.base import Response, WeightedResponse, fits_dense
-from bayesfield.types import BoolArray, FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Outcome, Status
+from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Outcome, Status
 
 _SMALL_BLOCK = 1000  # parameters whose square is a trifle
 
@@ -350,11 +350,6 @@ class Objective:
             if blocks:
                 parts.append((phase.weight * blocks[0], phase.weight * blocks[1]))
         return (np.sum([b for b, _ in parts], axis=0), np.sum([rest for _, rest in parts], axis=0)) if parts else None
-
-    def slopes(self, points: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """∇L at each of the parameters (S, F), and at which of them inference converged, (S,)."""
-        answers = self.at_many(points)
-        return answers.gradients, np.isfinite(answers.values)
 
     def second_derivatives(self, parameters: FloatArray, directions: FloatArray) -> FloatArray | None:
         """d²∇L/dt² along each column t of directions, (F, D), where the responses know them: Σ_k w_k d²E_k[f]/dt²."""

@@ -88,7 +88,7 @@ class Exact(Options):
         return (result + result.T) / 2
 
     def response(self, graph: Graph, design: Design, theta: FloatArray, marginals: Marginals) -> Response:
-        return TreeResponse(graph, design, theta, *marginals.state)
+        return TreeResponse(self, graph, design, theta, *marginals.state)
 
     def maximise(self, graph: Graph, theta: FloatArray) -> tuple[IntArray, Status]:
         """The most probable joint state."""
@@ -141,6 +141,7 @@ class TreeResponse(TableResponse):
 
     def __init__(
         self,
+        engine: Exact,
         graph: Graph,
         design: Design,
         theta: FloatArray,
@@ -148,22 +149,18 @@ class TreeResponse(TableResponse):
         tables: FloatArray,
         marginal: FloatArray,
     ) -> None:
-        self.design, self._graph, self._theta = design, graph, theta
+        self.design, self._engine, self._graph, self._theta = design, engine, graph, theta
         self._tree, self._tables, self._marginal = tree, tables, marginal
 
     def covariance(self) -> FloatArray:
+        small = self._engine.covariance_sum(self._graph, self.design, self._theta[None])
+        if small is not None:
+            return small
         states = joint_states(self._graph) if len(self._graph.arrays.cardinality) >= UNION else None
         if states is None:
-            small = self._theta.size * self.design.matrix.shape[1] <= _SLAB
-            return self._small_covariance() if small else super().covariance()
+            return super().covariance()
         require_dense(self.size, "the full covariance")
         return component_covariance(self._graph, states, self.design, self._theta)
-
-    def _small_covariance(self) -> FloatArray:
-        """In one piece."""
-        A, T = self.design.matrix, self.design.transpose
-        result: FloatArray = T @ self.table_product(np.ascontiguousarray(A.toarray()))
-        return (result + result.T) / 2
 
     def table_product(self, directions: FloatArray) -> FloatArray:
         out = np.empty_like(directions)

@@ -58,6 +58,16 @@ class ChainPhase(Phase):
     def contrasts(self) -> bool:
         return self.allowed is not None
 
+    @property
+    def cases(self) -> float:
+        return 1.0
+
+    def with_engine(self, engine: Engine) -> ChainPhase:
+        return self
+
+    def prepare(self) -> None:
+        """Nothing: chains need no junction tree."""
+
     def choose(self, engine: Any) -> tuple[Engine, str]:
         return self.engine, f"exact inference was chosen: {len(self.data.ptr) - 1:,} chains of labels"
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg
 
 from bayesfield import parallel
 from bayesfield.learning.precision.base import Precision
-from bayesfield.types import FloatArray, IndefiniteCurvature, Outcome
+from bayesfield.types import BoolArray, FloatArray, IndefiniteCurvature, Outcome
+
+if TYPE_CHECKING:
+    from bayesfield.learning.objective import Objective, Point, Points
+    from bayesfield.response.base import Response
+
+    Averaged = Callable[[Objective, str, list[Response], list[Point]], Precision]
 
 
 class DensePrecision(Precision):
@@ -88,3 +96,58 @@ class DensePrecision(Precision):
                 raise
             change = rate * (mean - before)
             return DensePrecision(before + change + 0.5 * change @ self.solve(change))
+
+
+class Average:
+    """The mean of P over draws. otherwise: makes it from the responses where the form is not dense."""
+
+    def __init__(self, objective: Objective, form: str, otherwise: Averaged) -> None:
+        self._objective, self._form, self._otherwise = objective, form, otherwise
+        self._dense, self._count = np.zeros(()), 0
+        self._responses: list[Response] = []
+        self._points: list[Point] = []
+
+    def add_pairs(self, points: FloatArray, answers: Points | None, good: BoolArray, most: int) -> None:
+        """The curvatures of pairs of draws, points (2·pairs, F), of as many good pairs as give ``most`` of them; a pair
+        one of which has none is no longer good. answers: whose inference to continue."""
+        count, phases = len(good), self._objective.phases
+        if self._form == "dense" and all(phase.traits.batched for phase in phases):
+            some = np.flatnonzero(good)[: (most + 1) // 2]
+            draws = points[np.concatenate([some, count + some])]
+            for phase in phases:
+                self._dense = self._dense + phase.weight * phase.covariances(draws)
+            self._count += len(draws)
+            return
+        for k in np.flatnonzero(good).tolist():
+            if self._count >= most:
+                return
+            pair = [
+                self._objective.at(points[at], None if answers is None else answers.state(at)) for at in (k, count + k)
+            ]
+            try:
+                good[k] = np.isfinite(pair[0].value) and np.isfinite(pair[1].value)
+                if good[k]:
+                    self._add(pair)
+            except IndefiniteCurvature:
+                good[k] = False
+
+    def _add(self, points: list[Point]) -> None:
+        """All of the points, or none where the curvature of one is not positive definite."""
+        if self._form == "dense":
+            self._dense = self._dense + sum(self._objective.likelihood_curvature(point) for point in points)
+        else:
+            self._responses += [self._objective.response(point) for point in points]
+            self._points += points
+        self._count += len(points)
+
+    def mixed(self, old: Precision, rate: float) -> Precision | None:
+        """Dense: (1 − rate) old + rate mean; the other forms take the mean. None where nothing was added, or where it
+        is not positive definite."""
+        if not self._count:
+            return None
+        try:
+            if self._form == "dense" and isinstance(old, DensePrecision):
+                return old.mixed(self._objective.prior.plus(self._dense / self._count), rate)
+            return self._otherwise(self._objective, self._form, self._responses, self._points)
+        except IndefiniteCurvature:
+            return None
