@@ -32,6 +32,7 @@ NAMES = (
     "scale",
     "fits",
     "preview",
+    "certificate",
     "cluster",
 )
 PACKAGES = (
