@@ -124,7 +124,7 @@ def test_a_gaussian_is_left_alone():
     P, centre = root @ root.T + np.eye(6), rng.normal(size=6)
     field = compiled(bf.pairwise(3, [(0, 1), (1, 2), (0, 2)], (-1, 1)))
     problem = case_objective(field, np.empty((0, 3), dtype=np.int64), GaussianPrior(centre, P), bf.Exact())
-    m, precision, record, _ = variational(problem, problem, centre, DensePrecision(P), rng)
+    m, precision, record, *_ = variational(problem, problem, centre, DensePrecision(P), rng)
     np.testing.assert_allclose(m, centre, atol=1e-10)
     np.testing.assert_allclose(precision.matrix(), P, rtol=1e-10)
     assert record.error < 1e-10
@@ -154,7 +154,7 @@ def test_draws_that_fail_are_told():
     field, X = small_problem()
     objective = field_objective(field, X, PRIOR, bf.Bethe(max_sweeps=1, max_direct=0))
     plain = bf.fit(field, X, PRIOR, "exact", correction="none")
-    m, precision, record, _ = variational(objective, objective, plain.mode, plain.form, np.random.default_rng(0))
+    m, precision, record, *_ = variational(objective, objective, plain.mode, plain.form, np.random.default_rng(0))
     np.testing.assert_array_equal(m, plain.mode)
     assert precision is plain.form
     assert record.failed == 1.0

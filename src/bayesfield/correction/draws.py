@@ -14,7 +14,7 @@ import numpy as np
 from scipy import linalg
 
 from bayesfield.correction.chains import FEW, run_chains
-from bayesfield.correction.importance import TRUSTED, heavy, propose, weigh
+from bayesfield.correction.importance import heavy, propose, trusted, weigh
 from bayesfield.correction.marginals import DrawnMarginals
 from bayesfield.correction.second_order import Corrected, corrected
 from bayesfield.correction.skewness import SkewedMarginals
@@ -56,7 +56,7 @@ def drawn(
     freedom = heavy(size) if amount == "few" else np.inf
     count = min(WEIGHED, evaluations)
     weighted = weigh(objective, propose(marginals, start.precision, count, rng, freedom))
-    if weighted.k < TRUSTED and weighted.effective >= _GOALS[amount]:
+    if trusted(weighted.k, weighted.effective, count) and weighted.effective >= _GOALS[amount]:
         made = DrawnMarginals(weighted.points, np.exp(weighted.log_weights))
         reason = f"{count:,} draws with importance weights, k = {weighted.k:.2f}"
         error = 1.0 / np.sqrt(weighted.effective)

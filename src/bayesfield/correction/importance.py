@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 EVEN = 16  # parameters up to which points fill the space evenly instead of at random
 TRUSTED = 0.7  # shape of the weights' tail up to which they are (Vehtari et al. 2024)
+_ALIKE = 0.8  # share of the draws that even weights are worth
 LEAST = 256  # draws below which the tail of the weights has no shape
 MOST_WEIGHED = 2048  # draws of a comparison with many parameters …
 MOST_EVEN = 8192  # … and with few, where they fill the space evenly: probabilities to 0.005
@@ -60,6 +61,12 @@ class Weighted(NamedTuple):
     k: float
     effective: float
     raw: FloatArray
+
+
+def trusted(k: float, effective: float, count: int) -> bool:
+    """Whether weights may be believed. Where nearly all draws count alike, the tail is of no weight, and its shape that
+    of rounding or of even points."""
+    return k < TRUSTED or effective > _ALIKE * count
 
 
 def even_noise(size: int, count: int, rng: np.random.Generator) -> FloatArray:
@@ -164,8 +171,12 @@ class Comparison(NamedTuple):
     @property
     def worth_drawing(self) -> bool:
         """Whether draws would be better, where they are affordable."""
-        uneven = self.k > TRUSTED or self.effective < ENOUGH or self.spread > _UNEVEN
-        return uneven or bool((self.excess > _SLACK * TOLERATED).any())
+        uneven = self.effective < ENOUGH or self.spread > _UNEVEN
+        return (
+            uneven
+            or not trusted(self.k, self.effective, self.n_draws)
+            or bool((self.excess > _SLACK * TOLERATED).any())
+        )
 
 
 def compare(
@@ -178,7 +189,7 @@ def compare(
         blocks = [propose(marginals, precision, count // _BLOCKS, rng) for _ in range(_BLOCKS)]
         points, log_q = np.concatenate([b.points for b in blocks]), np.concatenate([b.log_density for b in blocks])
         weighted = weigh(objective, Proposal(points, log_q))
-    if weighted is None or (size > EVEN and (weighted.k > TRUSTED or weighted.effective < _FEW)):
+    if weighted is None or (size > EVEN and not (trusted(*weighted[2:4], count) and weighted.effective >= _FEW)):
         lean = np.abs(marginals.skewness) if marginals.skewness.any() else marginals.sd
         which = np.argsort(-lean, kind="stable")[:_DIRECTIONS]
         weighted = weigh(objective, _along(marginals, precision, which, count, rng))
@@ -277,7 +288,7 @@ def _generalised_pareto(excess: FloatArray) -> tuple[float, float]:
     b = (1.0 - np.sqrt(m / (np.arange(1, m + 1) - 0.5))) / (3.0 * quartile) + 1.0 / excess[-1]
     k = np.log1p(-b[:, None] * excess).mean(axis=1)
     likelihood = n * (np.log(-b / k) - k - 1.0)
-    weights = 1.0 / np.exp(likelihood[None, :] - likelihood[:, None]).sum(axis=1)
+    weights = special.softmax(likelihood)
     real = weights >= 10.0 * np.finfo(np.float64).eps
     best = float(b[real] @ weights[real] / weights[real].sum())
     shape = float(np.log1p(-best * excess).mean())

@@ -56,7 +56,7 @@ _SAMPLED_VARIATIONAL = 2000  # parameters up to which the sampled variational co
 _SPREAD = 16  # sampled inferences that one variational correction by chains is worth, with their covariances
 _CURVATURES_HELD, _HELD = 4, 100  # curvatures that are not dense, and products that each is worth
 _DENSE_COPIES = 5  # matrices of the size of the precision that are held at once
-_JUDGED, _JUDGED_ALWAYS = 0.2, 0.05  # of the work of a fit, and seconds, that its certificate may take
+_JUDGED, _JUDGED_ALWAYS = 0.2, 0.15  # of the work of a fit, and seconds, that its certificate may take
 _LOADED = 45e6  # bytes of compiled code and libraries' own
 
 
@@ -377,7 +377,9 @@ def _judged(counts: Counts, request: Request, starts: int, explicit: bool, total
         return False, 0, 0
     if not counts.has_log_z or (learner is not None and not learner.at_mode):
         return True, 0, 0
-    count = min(int(max(_JUDGED * total, _JUDGED_ALWAYS) / each), MOST_EVEN if size <= EVEN else MOST_WEIGHED)
+    count = MOST_EVEN if size <= EVEN else MOST_WEIGHED
+    while count >= LEAST and count * each > max(_JUDGED * total, _JUDGED_ALWAYS):
+        count //= 2  # coarsely: the same data through another door have another price, and should have the same plan
     count = count if count >= LEAST else 0
     draws = drawable and request.correction == "auto" and count
     return True, count, int(min(request.budget / each, 4 * CHAINED)) if draws else 0

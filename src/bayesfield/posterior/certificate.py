@@ -23,9 +23,9 @@ from bayesfield.correction.importance import (
     MOST_EVEN,
     MOST_WEIGHED,
     TOLERATED,
-    TRUSTED,
     Comparison,
     compare,
+    trusted,
 )
 from bayesfield.correction.second_order import FAR
 from bayesfield.learning.search.learner import LEARNERS
@@ -109,7 +109,7 @@ def _compared(model: Parametrised, compared: Comparison) -> Certificate:
     spread = compared.spread
     far, near = bool((compared.excess > _FAIR).any()), bool((compared.excess <= TOLERATED).all())
     verdict, advice = FAIR, 'rough in the tails: correction="draws" is exact where one can wait'
-    if compared.k > TRUSTED or compared.effective < _FEW or far:
+    if not trusted(compared.k, compared.effective, compared.n_draws) or compared.effective < _FEW or far:
         verdict = POOR
         advice = 'no Gaussian fits this posterior: take correction="draws", bf.sample_posterior, or a narrower prior'
     elif near and compared.effective >= ENOUGH and spread <= _SPREAD:

@@ -25,11 +25,11 @@ from bayesfield.correction.draws import CHAINED, drawn
 from bayesfield.correction.importance import (
     EVEN,
     LEAST,
-    TRUSTED,
     heavy,
     log_constant,
     log_posteriors,
     propose,
+    trusted,
     weigh,
 )
 from bayesfield.correction.marginals import DrawnMarginals
@@ -130,7 +130,8 @@ class _Estimate(NamedTuple):
 
     @property
     def good(self) -> bool:
-        return self.k < TRUSTED and self.effective >= _EVENLY and self.failed <= _ENDURED
+        even = trusted(self.k, self.effective, self.n_draws) and self.effective >= _EVENLY
+        return even and self.failed <= _ENDURED
 
     @property
     def reason(self) -> str:
