@@ -22,6 +22,7 @@ from bayesfield.files import read_text, separator_of
 from bayesfield.formats.frames import names_text, read_frame
 from bayesfield.model.builders import grid_edges, pairwise
 from bayesfield.outputs import as_one, remove, write_npz, write_text
+from bayesfield.posterior.views import certificate_of
 from bayesfield.response.base import fits_dense
 from bayesfield.types import Cost, InvalidInput
 
@@ -177,11 +178,18 @@ def fit_summary(posterior: Posterior) -> dict[str, Any]:
         "converged": record.status.converged,
         "inference": str(record.inference),
         "correction": {k: _finite(v) for k, v in asdict(record.correction).items()},
+        "certificate": _certificate(posterior),
         "choice": list(record.choice),
         "check": str(record.check) if record.check is not None else None,
         "steps": steps,
         "versions": {"python": platform.python_version(), "numpy": np.__version__},
     }
+
+
+def _certificate(posterior: Posterior) -> dict[str, Any] | None:
+    """How far it may be trusted; None where neither the fit nor the data are there to tell."""
+    certificate = certificate_of(posterior)
+    return None if certificate is None else {k: _finite(v) for k, v in asdict(certificate).items()}
 
 
 def _finite(value: Any) -> Any:
