@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from bayesfield import memory
+from bayesfield.correction.marginals import DrawnMarginals
 from bayesfield.files import read_text, separator_of
 from bayesfield.formats.frames import names_text, read_frame
 from bayesfield.model.builders import grid_edges, pairwise
@@ -83,6 +84,8 @@ def _write_posterior(target: Path, posterior: Posterior) -> list[str]:
         arrays["covariance"] = posterior.covariance()
     else:
         left_out.append(f"posterior.npz has no covariance: {len(posterior.mean):,} parameters are too many for one")
+    if isinstance(posterior.marginals, DrawnMarginals):
+        arrays |= {"draws": posterior.marginals.points, "weights": posterior.marginals.weights}
     write_npz(target / "posterior.npz", parameters=np.array(posterior.field.parameter_names), **arrays)
     try:
         posterior.save(target / "posterior.bf")  # within as_one: it is packed here, and written with the others
