@@ -57,8 +57,8 @@ def marginals(
 ) -> Figure:
     """The posterior density of each parameter, its central interval shaded, and its mode.
 
-    parameters: as in ``forest``, but up to 12 by default. bins: points of a curve; of a posterior made of draws, columns
-    of their histogram.
+    parameters: as in ``forest``, but up to 12 by default. bins: points of a curve, or columns of the histogram where the
+    posterior is made of draws.
     """
     table = posterior.summary(level)
     choice = chosen(posterior, table, parameters, _FEW)

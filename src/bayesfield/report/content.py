@@ -47,7 +47,7 @@ class Content:
     def sentence(self) -> str:
         """The fit in a few words."""
         cases = count(self.posterior.record.n_cases, "case")
-        grade = f" Its check says: {self.check.grade}." if self.check.check is not None else ""
+        grade = f" The check of its mode says: {self.check.grade}." if self.check.check is not None else ""
         return f"{_described(self.posterior)}, with {cases}. {ended(self.posterior.record)}.{grade}"
 
     @property
