@@ -57,7 +57,7 @@ def marginals(
 ) -> Figure:
     """The posterior density of each parameter, its central interval shaded, and its mode.
 
-    parameters: as in ``forest``, but up to 12 by default. bins: points of a curve, or columns of the histogram where the
+    parameters: as in ``forest``, but up to 12 by default. bins: points of a curve, or columns of a histogram where the
     posterior is made of draws.
     """
     table = posterior.summary(level)
