@@ -111,7 +111,10 @@ def test_draws_are_saved_as_they_are(tmp_path):
     np.testing.assert_array_equal(other.marginals.weights, posterior.marginals.weights)
     np.testing.assert_array_equal(other.sample(100, 3), posterior.sample(100, 3))
     pd.testing.assert_frame_equal(other.summary(), posterior.summary())
-    pd.testing.assert_frame_equal(other.edges(), posterior.edges())
+    with pytest.warns(bf.FitWarning, match=r"Bayes factors of a\*b are rough: hardly any draw"):
+        edges = posterior.edges()
+    with pytest.warns(bf.FitWarning, match="hardly any draw"):
+        pd.testing.assert_frame_equal(other.edges(), edges)
     np.testing.assert_equal(figures(other.certificate), figures(posterior.certificate))
     other.save(tmp_path / "q.bf")
     assert (tmp_path / "p.bf").read_bytes() == (tmp_path / "q.bf").read_bytes()
