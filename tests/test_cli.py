@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,6 +26,7 @@ from bayesfield.cli.ending import main
 from bayesfield.cli.fields import field_of
 from bayesfield.cli.options import Model
 from bayesfield.cli.sentences import window_of
+from bayesfield.correction.marginals import DrawnMarginals
 from bayesfield.formats import tables
 from bayesfield.formats.conll import read_conll
 from bayesfield.formats.crfsuite import inputs_of, vocabulary
@@ -472,3 +474,74 @@ def test_columns_of_parquet_that_are_called_by_numbers():
         field = field_of(cases, model, "complete")
         assert field.names == ["1", "2", "3"]
         assert field.edges == [(0, 1), (0, 2), (1, 2)]
+
+
+@pytest.fixture(scope="module")
+def apart(fitted):
+    """b is 1 whenever a is: nothing bounds their coupling but the prior. Written beside the other files."""
+    rows = [[0, 0]] * 15 + [[0, 1]] * 10 + [[1, 1]] * 15
+    pd.DataFrame(rows, columns=["a", "b"]).to_csv(fitted / "apart.csv", index=False)
+    (fitted / "none.csv").write_text("from,to\n")
+    return ["apart.csv", "--model", "ising", "--prior-variance", 100]
+
+
+def test_fit_tells_how_far_to_trust_it(call, apart, fitted):
+    code, out, told = call("fit", *apart, "--out", "drawn", "--json")
+    assert code == 0
+    found = json.loads(out)["certificate"]
+    assert found["verdict"] == "good"
+    assert f"trust: good: {found['advice']}" in told
+    assert found["effective"] > 1000
+    assert found["pareto_k"] is None
+    assert json.loads((fitted / "drawn" / "fit.json").read_text())["certificate"] == found
+    assert isinstance(bf.load(fitted / "drawn" / "posterior.bf").marginals, DrawnMarginals)
+
+
+def test_a_poor_posterior_has_its_own_exit_code(call, apart, fitted):
+    """Plain Laplace, where no Gaussian fits: everything is written, and every command that uses it says so."""
+    code, out, told = call("fit", *apart, "--correction", "none", "--out", "rough", "--json")
+    assert code == 4
+    found = json.loads(out)
+    assert found["converged"]
+    assert found["certificate"]["verdict"] == "poor"
+    assert "trust: poor:" in told
+    assert "wrote rough" in told
+    for words in (
+        ("sample", "rough", "--cases", 10, "--out", "new.csv"),
+        ("predict", "rough", "apart.csv", "--column", "a", "--out", "a.csv"),
+        ("impute", "rough", "apart.csv", "--out", "filled.csv"),
+        ("report", "rough", "--out", "rough.html"),
+        ("convert", "rough", "rough.json"),
+    ):
+        code, _, told = call(*words)
+        assert code == 4, words
+        assert "trust: poor:" in told
+        assert (fitted / words[-1]).stat().st_size > 0
+    assert json.loads((fitted / "rough.json").read_text())["certificate"]["verdict"] == "poor"
+
+
+def test_check_has_the_certificate(call, apart):
+    assert call("fit", *apart, "--correction", "draws", "--out", "asked")[0] == 0
+    code, out, told = call("check", "asked", "apart.csv", "--json")
+    assert code == 0
+    assert json.loads(out)["certificate"]["verdict"] == "good"
+    assert "trust: good: made of draws" in told
+
+
+def test_compare_tells_how_far_to_trust_each(call, apart):
+    code, out, told = call("compare", *apart, "--graph", "complete", "--graph", "none.csv", "--json")
+    assert code == 0, told
+    assert {row["model"]: row["certificate"]["verdict"] for row in json.loads(out)} == {
+        "ising, complete": "good",
+        "ising, none.csv": "good",
+    }
+    assert "ising, none.csv: trust: good:" in told
+
+
+def test_a_file_that_nobody_judged_says_so(call, fitted):
+    posterior = bf.load(fitted / "fit" / "posterior.bf")
+    posterior.record = replace(posterior.record, certificate=None)
+    posterior.save(fitted / "unjudged.bf")
+    code, _, told = call("sample", "unjudged.bf", "--cases", 2)
+    assert code == 0
+    assert "trust: not judged by the fit" in told

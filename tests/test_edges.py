@@ -157,7 +157,7 @@ def test_far_from_a_gaussian_is_said():
     X = rng.integers(0, 2, (60, 4))
     X[:, 1], X[:, 2] = X[:, 0], 1
     with pytest.warns(bf.FitWarning, match="far from a Gaussian"):
-        posterior = bf.fit(bf.pairwise(4, PAIRS), X, bf.Normal(variance=100.0), "exact")
+        posterior = bf.fit(bf.pairwise(4, PAIRS), X, bf.Normal(variance=100.0), "exact", correction="variational")
     assert "far from a Gaussian" in posterior.record.correction.reason
     with pytest.warns(bf.FitWarning, match="Bayes factors are rough"):
         posterior.edges()
@@ -240,3 +240,14 @@ def test_bad_input(call, reason):
     field, X = network(30)
     with pytest.raises(bf.InvalidInput, match=reason):
         call(bf.fit(field, X, PRIOR, "exact", correction="none"))
+
+
+def test_draws_with_none_beyond_zero_say_that_bayes_factors_are_rough():
+    """And draws about zero say nothing: there the density is known."""
+    field, prior = bf.pairwise(2, [(0, 1)], names=["a", "b"]), bf.Normal(variance=100.0)
+    never = [[0, 0]] * 15 + [[0, 1]] * 10 + [[1, 1]] * 15
+    with pytest.warns(bf.FitWarning, match=r"Bayes factors of a\*b are rough: hardly any draw lies beyond zero"):
+        bf.fit(field, never, prior, correction="draws").edges()
+    both = [[0, 0]] * 10 + [[0, 1]] * 10 + [[1, 1]] * 10 + [[1, 0]] * 8
+    drawn, gaussian = (bf.fit(field, both, prior, correction=c).edges() for c in ("draws", "auto"))
+    np.testing.assert_allclose(drawn["log_bayes_factor"], gaussian["log_bayes_factor"], atol=0.1)

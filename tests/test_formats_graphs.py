@@ -88,6 +88,19 @@ def test_a_posterior_by_name(posterior, tmp_path):
         bf.to_xarray(posterior, n=-1)
 
 
+def test_a_posterior_made_of_draws_by_name(tmp_path):
+    """Its moments are those of the draws; what netCDF keeps says how far it may be trusted."""
+    pytest.importorskip("xarray")
+    cases = [[0, 0]] * 15 + [[0, 1]] * 10 + [[1, 1]] * 15
+    made = bf.fit(bf.pairwise(2, [(0, 1)]), cases, bf.Normal(variance=100.0))
+    found = bf.to_xarray(made, n=50)
+    np.testing.assert_allclose(found["covariance"], made.marginals.covariance, rtol=1e-6)
+    np.testing.assert_allclose(found["skewness"], made.marginals.skewness, atol=ALGEBRA)
+    assert {tuple(row) for row in found["draws"].to_numpy()} <= {tuple(row) for row in made.marginals.points}
+    assert found.attrs["made_by"].startswith("posterior made of draws")
+    assert (found.attrs["certificate"], found.attrs["advice"]) == ("good", made.certificate.advice)
+
+
 def test_a_covariance_that_does_not_fit_is_left_out(posterior, monkeypatch):
     pytest.importorskip("xarray")
     monkeypatch.setattr("bayesfield.memory.available_bytes", lambda: 1000)

@@ -1,10 +1,13 @@
 """What other tools met when they were handed something of ours, or gave us something of theirs."""
 
+import json
+
 import networkx as nx
 import numpy as np
 import pytest
 
 import bayesfield as bf
+from bayesfield.formats import tables
 from bayesfield.formats.arviz import _as_arviz
 from bayesfield.formats.crfsuite import attributes
 
@@ -38,6 +41,27 @@ def test_a_hand_over_leaves_nothing_of_an_earlier_one(tmp_path):
     assert (tmp_path / "couplings.csv").exists()
     bf.write_handover(tmp_path, posterior_of(bf.grid(2, 2, tied=True)))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["fit.json", "parameters.csv"]
+
+
+def test_a_hand_over_tells_how_far_to_trust_it(tmp_path):
+    """An object of numbers and text, without NaN, which JSON does not have; judged now where the fit did not."""
+    bf.write_handover(tmp_path, posterior_of(bf.chain(3)))
+    found = json.loads((tmp_path / "fit.json").read_text(), parse_constant=pytest.fail)["certificate"]
+    assert found["verdict"] in ("good", "fair", "poor")
+    assert found["advice"]
+    assert found["n_draws"] > 0
+    assert found["mixing"] is None
+
+
+def test_the_folder_of_a_fit_has_its_draws(tmp_path):
+    made = bf.fit(bf.pairwise(1, []), [[0]] * 10, bf.Normal(variance=100.0))
+    tables.write_posterior(tmp_path, made)
+    with np.load(tmp_path / "posterior.npz") as arrays:
+        np.testing.assert_allclose(arrays["weights"] @ arrays["draws"], made.mean)
+        assert list(arrays["parameters"]) == made.field.parameter_names
+    tables.write_posterior(tmp_path, posterior_of(bf.chain(3)))
+    with np.load(tmp_path / "posterior.npz") as arrays:
+        assert "draws" not in arrays
 
 
 def test_a_posterior_without_data_says_how_to_give_them_back():

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bayesfield as bf
+from bayesfield.correction.marginals import DrawnMarginals
 
 from naive import Naive
 from tolerances import ALGEBRA
@@ -255,6 +256,23 @@ def test_a_recoded_posterior_is_the_posterior_of_the_recoded_fit(correction):
     np.testing.assert_allclose(there.sd, direct.sd, rtol=within)
     np.testing.assert_allclose(there.skewness, direct.skewness, atol=1e-6 if correction == "none" else 0.05)
     assert list(there.summary().index) == new.parameter_names
+
+
+def test_a_recoded_posterior_made_of_draws_has_the_draws_recoded():
+    """T of every draw, with its weight: nothing is drawn anew."""
+    old, new = bf.pairwise(2, [(0, 1)]), bf.pairwise(2, [(0, 1)], (-1, 1))
+    posterior = bf.fit(old, [[0, 0]] * 15 + [[0, 1]] * 10 + [[1, 1]] * 15, bf.Normal(variance=100.0))
+    T = bf.recoding(old, new)
+    there = bf.recoded(posterior, new)
+    assert isinstance(there.marginals, DrawnMarginals)
+    np.testing.assert_array_equal(there.marginals.weights, posterior.marginals.weights)
+    np.testing.assert_allclose(there.marginals.points, posterior.marginals.points @ T.T, atol=ALGEBRA)
+    np.testing.assert_allclose(there.sample(50, 0), posterior.sample(50, 0) @ T.T, atol=ALGEBRA)
+    np.testing.assert_allclose(there.mean, there.marginals.mean, atol=1e-9)
+    np.testing.assert_allclose(there.covariance(), there.marginals.covariance, rtol=1e-6)
+    back = bf.recoded(there, old)
+    np.testing.assert_allclose(back.summary(), posterior.summary(), atol=1e-7)
+    np.testing.assert_allclose(back.skewness, posterior.skewness, atol=1e-7)
 
 
 def test_a_posterior_there_and_back_is_itself():

@@ -34,6 +34,22 @@ def test_forest_takes_axes_and_names(posterior):
     plt.close(ax.figure)
 
 
+def test_marginals_of_draws_are_their_histogram():
+    """No tail where there are no draws: the coupling of two that never disagree is positive, and so is its curve."""
+    cases = [[0, 0]] * 15 + [[0, 1]] * 10 + [[1, 1]] * 15
+    made = bf.fit(bf.pairwise(2, [(0, 1)], names=["a", "b"]), cases, bf.Normal(variance=1000.0))
+    points, weights = made.marginals.points[:, 2], made.marginals.weights
+    figure = plots.marginals(made, ["a*b"], bins=30)
+    x, density = figure.axes[0].lines[0].get_data()
+    assert x.min() >= points.min() > 0.0
+    assert len(x) == len(density) == 62
+    inside = (points >= x.min()) & (points <= x.max())
+    assert np.trapezoid(density, x) == pytest.approx(1.0)
+    share = weights[inside & (points < x[20])].sum() / weights[inside].sum()
+    assert np.trapezoid(density[:21], x[:21]) == pytest.approx(share, abs=1e-9)
+    plt.close("all")
+
+
 @pytest.fixture(scope="module")
 def many():
     """A lattice of 64 sites and 112 couplings, whose fields are surer than its couplings."""

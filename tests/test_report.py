@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import shutil
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -15,6 +16,7 @@ import bayesfield as bf
 from bayesfield.report.content import collect
 from bayesfield.report.page import LARGEST, json_text, rendered, write_report
 from bayesfield.report.settings import prior_text
+from bayesfield.report.trust import figures
 from bayesfield.report.wording import chance, number
 
 HOSTILE = [
@@ -160,6 +162,7 @@ def data_of(html):
 # --- without a browser --------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::bayesfield.FitWarning")  # one of them is poor
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_posterior_has_a_page(kind, tmp_path):
     found = KINDS[kind]()
@@ -184,7 +187,7 @@ def test_every_posterior_has_a_page(kind, tmp_path):
 def test_it_says_what_was_found(posterior, path):
     words = Reader(path.read_text(encoding="utf-8")).words
     assert "A field of 6 variables and 21 parameters, with 500 cases." in words
-    assert "the search converged. Its check says: good." in words
+    assert "the search converged. The check of its mode says: good." in words
     assert str(posterior.evidence()) in words
     table = posterior.edges()
     for threshold in (10, 3):
@@ -223,6 +226,57 @@ def test_it_warns_of_a_fit_that_did_not_converge(tmp_path):
     assert "Do not trust the numbers on this page. The search did not end at an optimum" in words
     assert "no log evidence" in words
     assert "These Bayes factors are rough" in words
+
+
+def never_apart(**options):
+    """b is 1 whenever a is, under a wide prior: no Gaussian fits."""
+    cases = [[0, 0]] * 15 + [[0, 1]] * 10 + [[1, 1]] * 15
+    return bf.fit(bf.pairwise(2, [(0, 1)], names=["a", "b"]), cases, bf.Normal(variance=1000.0), **options)
+
+
+def test_the_badge_is_a_word_and_a_colour(path, posterior, tmp_path):
+    """At the top, before any number: the verdict and the advice; its figures stand in a table."""
+    html = path.read_text(encoding="utf-8")
+    words = Reader(html).words
+    assert posterior.certificate.verdict == "good"
+    top = words.index("How far to trust it: ✓ Good Means, widths and probabilities agree with weighted draws.")
+    assert top < words.index("intervals without zero")
+    assert '<strong class="mark good">' in html
+    assert f"Pareto k {posterior.certificate.pareto_k:.2f} " in words
+    assert f"Weighted draws {posterior.certificate.n_draws:,} worth" in words
+    poor = html_of(never_apart(correction="none"), tmp_path)
+    assert "How far to trust it: ✕ Poor No Gaussian fits this posterior" in Reader(poor).words
+    assert '<strong class="mark bad">' in poor
+
+
+def test_a_posterior_made_of_draws_says_what_they_are_worth(tmp_path):
+    made = never_apart()
+    words = Reader(html_of(made, tmp_path)).words
+    assert "How far to trust it: ✓ Good Made of draws worth" in words
+    assert f"Draws {made.certificate.effective:,.0f} independent ones" in words
+    assert "Pareto k" not in words
+
+
+def test_a_posterior_that_nobody_judged_says_so(tmp_path):
+    unjudged = never_apart(correction="none").without_data()
+    words = Reader(html_of(unjudged, tmp_path)).words
+    assert "How far to trust it: ? Not judged Nobody has judged this posterior" in words
+
+
+def test_the_figures_of_a_certificate():
+    """All that there may be, in words."""
+    full = bf.Certificate(
+        "fair", "rough", 0.62, 0.2, 0.1, 0.02, (0.01, 0.02, 0.003), 2048, 700.0, space="all 3 parameters",
+        skewness=0.5, monte_carlo=0.02, mixing=0.3, checked="good: the mode and the widths are right",
+    )  # fmt: skip
+    told = {name: (value, meaning) for name, value, meaning in figures(full)}
+    assert told["Pareto k"] == ("0.62", "up to 0.7: the weights can be believed")
+    assert told["Largest shift of a mean"][0] == "0.20 sd (±0.01)"
+    assert told["Largest change of a width"][0] == "11% (±2%)"
+    assert told["Check by sampling"][0] == "good"
+    assert told["Mixing of the chains"] == ("0.30", "above 1 they have not mixed")
+    assert [name for name, *_ in figures(bf.Certificate("fair", "not compared"))] == ["Largest skewness"]
+    assert {n: m for n, _, m in figures(replace(full, pareto_k=0.9))}["Pareto k"].startswith("above 0.7")
 
 
 def test_it_says_why_there_is_no_check(tmp_path):
@@ -560,7 +614,9 @@ def test_accessibility(opened, scheme, width, tmp_path):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install bayesfield[browser]").Axe()
     bad = tmp_path / "bad.html"
     write_report(without_search(), bad, check=False)
-    for target in ([], [bad]):
+    drawn = tmp_path / "drawn.html"
+    write_report(never_apart(), drawn, check=False)
+    for target in ([], [bad], [drawn]):
         page = opened(*target, color_scheme=scheme, viewport={"width": width, "height": 740}, reduced_motion="reduce")
         page.locator("#drawing .node").first.focus()
         found = axe.run(page).response["violations"]
@@ -598,6 +654,7 @@ def test_hostile_names_do_nothing(opened, tmp_path):
     assert HOSTILE[2] in [row[0] for row in rows]
 
 
+@pytest.mark.filterwarnings("ignore::bayesfield.FitWarning")
 @pytest.mark.parametrize("kind", ["Potts", "no edge", "one variable", "no parameter", "sequences", "hidden", "given"])
 def test_every_kind_runs_in_the_browser(opened, kind, tmp_path):
     found = KINDS[kind]()

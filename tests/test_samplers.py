@@ -353,3 +353,18 @@ def test_to_arviz(library, monkeypatch):
     assert found["posterior"].attrs["inference_library"] == "bayesfield"
     fitted = to_arviz(bf.fit(field, X, PRIOR), n=25)
     assert fitted["posterior"]["parameters"].shape == (4, 25, 8)
+    assert fitted["posterior"].attrs["made_by"].startswith("Gaussian posterior")
+
+
+@pytest.mark.parametrize("n", [25, 1_000_000])
+def test_to_arviz_of_a_posterior_made_of_draws(n):
+    """Its own draws, by their weights, and no more than it has."""
+    pytest.importorskip("arviz", exc_type=ImportError)
+    made = bf.fit(bf.pairwise(1, []), [[0]] * 10, bf.Normal(variance=100.0))
+    found = to_arviz(made, n=n)["posterior"]
+    values = found["parameters"].values
+    assert values.shape == (4, min(n, len(made.marginals.points) // 4), 1)
+    assert set(values.ravel()) <= set(made.marginals.points.ravel())
+    assert found.attrs["made_by"].startswith("posterior made of draws")
+    error = made.sd[0] / np.sqrt(values.size)
+    assert abs(values.mean() - made.mean[0]) < 5 * error  # seeded; by chance one in two million

@@ -3,12 +3,15 @@
 import io
 import json
 import zipfile
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import bayesfield as bf
+from bayesfield.correction.marginals import DrawnMarginals
 from bayesfield.formats.posteriors import saved
 
 FILES = Path(__file__).parent / "files"
@@ -39,6 +42,12 @@ def named():
     return bf.fit(field, X, bf.Normal(variance="evidence"))
 
 
+def never_apart(**options):
+    """b is 1 whenever a is: nothing bounds the coupling but a wide prior, and no Gaussian fits."""
+    cases = [[0, 0]] * 15 + [[0, 1]] * 10 + [[1, 1]] * 15
+    return bf.fit(bf.pairwise(2, [(0, 1)], names=["a", "b"]), cases, bf.Normal(variance=100.0), **options)
+
+
 MADE = {
     "exact": lattice,
     "kikuchi, checked": lambda: lattice(bf.Auto(max_entries=1)),
@@ -55,8 +64,22 @@ MADE = {
     "latent": lambda: bf.fit_sequences(
         bf.CRF(["a", "b"], 1, latent=2), [np.ones((4, 1))] * 3, [list("abba")] * 3, starts=2
     ),
+    "draws with weights": never_apart,
+    "draws of chains": lambda: with_equal_weights(never_apart()),
     "given": lambda: bf.laplace(bf.grid(3, 3), np.zeros(21), engine=bf.Bethe()),
 }
+
+
+def figures(certificate):
+    return None if certificate is None else asdict(certificate)
+
+
+def with_equal_weights(posterior):
+    """As chains leave them: another way to draw from them."""
+    points = posterior.marginals.points[:5000]
+    made = DrawnMarginals(points, np.full(len(points), 1.0 / len(points)))
+    precision = np.linalg.inv(made.covariance)
+    return bf.Posterior(posterior.field, made.mean, precision, posterior.record, skewness=made.skewness, marginals=made)
 
 
 @pytest.mark.filterwarnings("ignore::bayesfield.FitWarning")
@@ -70,10 +93,42 @@ def test_the_same_after_reading(name, tmp_path):
     assert str(other.record) == str(posterior.record)
     assert repr(other.prior) == repr(posterior.prior)
     assert other.form.form == posterior.form.form
+    assert type(other.marginals) is type(posterior.marginals)
+    np.testing.assert_equal(figures(other.record.certificate), figures(posterior.record.certificate))
+    np.testing.assert_allclose(other.summary(0.8), posterior.summary(0.8), rtol=1e-8, atol=1e-12)
     assert other.field.parameter_names == posterior.field.parameter_names
     np.testing.assert_allclose(other.sample(3, 0), posterior.sample(3, 0), rtol=1e-8)
     posterior.save(tmp_path / "q.bf")
     assert (tmp_path / "p.bf").read_bytes() == (tmp_path / "q.bf").read_bytes()
+
+
+def test_draws_are_saved_as_they_are(tmp_path):
+    posterior = never_apart()
+    posterior.save(tmp_path / "p.bf")
+    other = bf.load(tmp_path / "p.bf")
+    assert isinstance(other.marginals, DrawnMarginals)
+    np.testing.assert_array_equal(other.marginals.points, posterior.marginals.points)
+    np.testing.assert_array_equal(other.marginals.weights, posterior.marginals.weights)
+    np.testing.assert_array_equal(other.sample(100, 3), posterior.sample(100, 3))
+    pd.testing.assert_frame_equal(other.summary(), posterior.summary())
+    with pytest.warns(bf.FitWarning, match=r"Bayes factors of a\*b are rough: hardly any draw"):
+        edges = posterior.edges()
+    with pytest.warns(bf.FitWarning, match="hardly any draw"):
+        pd.testing.assert_frame_equal(other.edges(), edges)
+    np.testing.assert_equal(figures(other.certificate), figures(posterior.certificate))
+    other.save(tmp_path / "q.bf")
+    assert (tmp_path / "p.bf").read_bytes() == (tmp_path / "q.bf").read_bytes()
+
+
+def test_a_certificate_that_was_asked_for_is_saved(tmp_path):
+    """A fit without a correction is judged when somebody asks, and saving asks for nothing."""
+    posterior = lattice(correction="none")
+    posterior.save(tmp_path / "p.bf")
+    assert bf.load(tmp_path / "p.bf").record.certificate is None
+    judged = posterior.certificate
+    posterior.save(tmp_path / "p.bf")
+    np.testing.assert_equal(figures(bf.load(tmp_path / "p.bf").certificate), figures(judged))
+    assert judged.n_draws > 0
 
 
 def test_a_read_posterior_answers(tmp_path):
@@ -101,6 +156,9 @@ def test_old_files_are_read(path):
     np.testing.assert_allclose(posterior.mean, told["mean"], rtol=1e-12)
     np.testing.assert_allclose(posterior.sd, told["sd"], rtol=1e-10)
     assert posterior.field.parameter_names == told["names"]
+    for column in {"lower", "upper", "p_positive"} & set(told):
+        np.testing.assert_allclose(posterior.summary()[column], told[column], rtol=1e-10)
+    assert posterior.record.certificate is None or posterior.certificate.verdict == told["verdict"]
 
 
 def test_every_version_has_a_file():
@@ -176,6 +234,25 @@ FORGED = {
 }
 
 
+def drawn(header, name):
+    """The number of an array of the draws."""
+    return entry(header, "marginals")["has"][name]
+
+
+FORGED_DRAWS = {
+    "no draws": (lambda h: entry(h, "marginals").update(entry(h, "prior")), "its marginals are none"),
+    "draws of another size": (lambda h: drawn(h, "points").update(entry(h, "mean")), "its draws is no array"),
+    "weights of another number": (lambda h: drawn(h, "weights").update(entry(h, "mean")), "its draws is no array"),
+    "weights for draws": (lambda h: drawn(h, "points").update(drawn(h, "weights")), "its draws is no array"),
+    "draws for weights": (lambda h: drawn(h, "weights").update(drawn(h, "points")), "weights of draws is no array"),
+    "words for draws": (lambda h: entry(h, "marginals")["has"].update(points="many"), "points of DrawnMarginals"),
+    "a verdict that is a number": (
+        lambda h: entry(h, "record")["has"]["certificate"]["has"].update(verdict=3),
+        "verdict of Certificate",
+    ),
+}
+
+
 def nested(depth):
     return [nested(depth - 1)] if depth else 0
 
@@ -186,6 +263,33 @@ def test_forged_files_are_refused(whole, name, tmp_path):
     (tmp_path / "forged.bf").write_bytes(rewritten(whole, change))
     with pytest.raises(bf.InvalidInput, match=text):
         bf.load(tmp_path / "forged.bf")
+
+
+@pytest.mark.parametrize("name", FORGED_DRAWS)
+def test_forged_draws_are_refused(name, tmp_path):
+    change, text = FORGED_DRAWS[name]
+    (tmp_path / "forged.bf").write_bytes(rewritten((FILES / "posterior-2.bf").read_bytes(), change))
+    with pytest.raises(bf.InvalidInput, match=text):
+        bf.load(tmp_path / "forged.bf")
+
+
+@pytest.mark.parametrize(
+    ("points", "weights", "text"),
+    [
+        (np.eye(3), np.full(3, 0.4), "no probabilities"),
+        (np.eye(3), np.array([1.5, -0.25, -0.25]), "no probabilities"),
+        (np.eye(3)[:1], np.ones(1), "no probabilities of at least two"),
+        (np.ones((4, 3)), np.full(4, 0.25), "do not vary"),
+        (np.eye(3) * 1e200, np.full(3, 1 / 3), "beyond all bounds"),
+        (np.array([[0.0, 1.0, np.nan], [1.0, 0.0, 1.0]]), np.full(2, 0.5), "not finite"),
+    ],
+)
+def test_draws_that_are_none_are_refused(points, weights, text, tmp_path):
+    posterior = bf.load(FILES / "posterior-2.bf")
+    posterior._marginals = DrawnMarginals(points, weights)
+    posterior.save(tmp_path / "p.bf")
+    with pytest.raises(bf.InvalidInput, match=text):
+        bf.load(tmp_path / "p.bf")
 
 
 def test_objects_in_arrays_are_refused(whole, tmp_path):

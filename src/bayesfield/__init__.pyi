@@ -55,7 +55,7 @@ from bayesfield.posterior.evidence import LogEvidence
 from bayesfield.posterior.imputation import Imputation
 from bayesfield.posterior.posterior import Posterior
 from bayesfield.posterior.recoded import recoded
-from bayesfield.posterior.record import Check, FitRecord, Plan
+from bayesfield.posterior.record import Certificate, Check, FitRecord, Plan
 from bayesfield.prediction.chain import average_over, predict_sequences
 from bayesfield.prediction.graph import predict_graphs
 from bayesfield.prediction.n_best import Labelling, n_best_sequences
@@ -98,6 +98,7 @@ __all__ = [
     "CacheWarning",
     "CaseFiles",
     "Cauchy",
+    "Certificate",
     "Check",
     "ContrastiveDivergence",
     "Draws",

@@ -15,13 +15,14 @@ from rich.table import Table
 import bayesfield as bf
 from bayesfield.types import InvalidInput
 
-REFUSED, NOT_CONVERGED, INTERRUPTED = 1, 3, 130
+REFUSED, NOT_CONVERGED, POOR, INTERRUPTED = 1, 3, 4, 130
 
 app = typer.Typer(
     name="bayesfield",
     help="Bayesian learning of discrete random fields.",
     epilog="Exit codes: 0 done, 1 refused (bad input, too large), 2 wrong usage, 3 done but not converged, "
-    "130 interrupted. bayesfield --install-completion teaches your shell the commands.",
+    "4 done but the posterior is poor, 130 interrupted. "
+    "bayesfield --install-completion teaches your shell the commands.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,

@@ -11,6 +11,7 @@ import pandas as pd
 import typer
 
 import bayesfield as bf
+from bayesfield.cli import trust
 from bayesfield.cli.app import app, note, plain
 from bayesfield.cli.targets import refuse_file
 from bayesfield.cli.waiting import doing
@@ -49,8 +50,10 @@ def convert(
             if target.suffix.lower() not in endings:
                 raise _no_writer(source, target, endings)
             with doing("converting …"):
-                change(source, target)
+                posterior = change(source, target)
             note(f"wrote {target}")
+            if posterior is not None:
+                trust.conclude(posterior)
             return
     raise InvalidInput(f"there is no reader for {source.name!r}; bayesfield convert --help tells what can be read")
 
@@ -75,7 +78,7 @@ def _sentences(source: Path, target: Path) -> None:
         write_text(target, json.dumps(pairs, ensure_ascii=False, indent=1) + "\n")
 
 
-def _posterior(source: Path, target: Path) -> None:
+def _posterior(source: Path, target: Path) -> bf.Posterior:
     posterior, ending = bf.load(source), target.suffix.lower()
     if ending == ".json":
         content = tables.fit_summary(posterior) | {"parameters": posterior.summary().reset_index()}
@@ -90,6 +93,7 @@ def _posterior(source: Path, target: Path) -> None:
         write_text(target, "\n".join(nx.generate_graphml(_flat(bf.to_networkx(posterior)))) + "\n")
     else:
         uai.write_model(target, posterior.field, posterior.mean)
+    return posterior
 
 
 def _model(source: Path, target: Path) -> None:
@@ -121,7 +125,7 @@ def _ends(*endings: str) -> Callable[[Path], bool]:
     return lambda path: path.name.lower().endswith(endings)
 
 
-_CHANGES: tuple[tuple[Callable[[Path], bool], Callable[[Path, Path], None], tuple[str, ...]], ...] = (
+_CHANGES: tuple[tuple[Callable[[Path], bool], Callable[[Path, Path], bf.Posterior | None], tuple[str, ...]], ...] = (
     (json_models.is_model, _model, (".uai", ".json")),
     (is_table, _table, ENDINGS),
     (_ends(*_ALIGNMENTS), _alignment, ENDINGS),

@@ -4,6 +4,7 @@ import itertools
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import bayesfield as bf
+from bayesfield.cli import trust
 from bayesfield.cli.app import NOT_CONVERGED, Json, app, note, show, text_table
 from bayesfield.cli.options import Correction, Learner, Method, Model, Task
 from bayesfield.cli.sentences import labelled_sentences
@@ -95,7 +97,7 @@ def fit(
         Learner, typer.Option(help="How; auto: newton, or lbfgs where curvature is expensive.")
     ] = Learner.auto,
     correction: Annotated[
-        Correction, typer.Option(help="Of the mode towards the mean; auto: the best that is affordable.")
+        Correction, typer.Option(help="auto: the best that is affordable, and draws where no Gaussian fits.")
     ] = Correction.auto,
     prior_variance: Variance = None,
     drop: Drop = None,
@@ -134,8 +136,8 @@ def fit(
     note(posterior.record)
     for line in (*left_out, f"wrote {out}"):
         note(line)
-    if not posterior.record.status.converged:
-        raise typer.Exit(NOT_CONVERGED)
+    trust.tell(posterior)
+    trust.end_fit(posterior)
 
 
 @app.command()
@@ -147,10 +149,11 @@ def compare(
     drop: Drop = None,
     as_json: Json = False,
 ) -> None:
-    """Fit every given model on every given graph, and weigh them by their evidence.
+    """Fit every given model on every given graph, weigh them by their evidence, and tell how far to trust each.
 
     Example: bayesfield compare votes.csv --model ising --graph complete --graph blocs.csv
     """
+    warnings.simplefilter("ignore", bf.FitWarning)  # the lines below say it, and so does the exit code
     given = bf.Normal(variance=1.0 if prior_variance is None else prior_variance)
     if Model.crf in model:
         raise InvalidInput("models of cases are compared: ising, potts or ordinal")
@@ -169,7 +172,12 @@ def compare(
     table = bf.compare(found)
     short = table[["log_evidence", "error", "log_bayes_factor", "probability"]]
     short = short.rename(columns={"log_evidence": "log evidence", "log_bayes_factor": "log BF", "probability": "P"})
-    show(table.reset_index(names="model"), text_table(short), as_json)
+    short["trust"] = [found[name].certificate.verdict for name in table.index]
+    rows = table.reset_index(names="model").to_dict(orient="records")
+    show([row | {"certificate": asdict(found[row["model"]].certificate)} for row in rows], text_table(short), as_json)
+    for name in table.index:
+        trust.tell(found[name], name)
+    trust.end(*found.values())
 
 
 def field_of(cases: pd.DataFrame, model: Model, graph: str) -> bf.RandomField:

@@ -33,6 +33,8 @@ class Correction(StrEnum):
     none = "none"
     mean = "mean"
     variational = "variational"
+    draws = "draws"
+    profile = "profile"
 
 
 class FigureName(StrEnum):

@@ -1,5 +1,6 @@
 """What to do with a saved posterior: ``sample``, ``predict``, ``impute``, ``check`` and ``report``."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 
 import bayesfield as bf
 from bayesfield import memory
+from bayesfield.cli import trust
 from bayesfield.cli.app import Json, app, note, show
 from bayesfield.cli.sentences import labelled_sentences, window_of
 from bayesfield.cli.targets import refuse_file, refuse_table
@@ -44,18 +46,20 @@ def sample(
     Example: bayesfield sample votes-fit --cases 500 --out new.csv
     """
     refuse_table(out)
-    rng = np.random.default_rng(seed)
+    rng, made_from = np.random.default_rng(seed), None
     with doing("drawing cases …"):
         if model.suffix.lower() == ".uai":
             field = uai.read_model(model)
             _refuse_many(field, cases)
             values = bf.sample(field, np.empty(0), cases, rng)
         else:
-            posterior = _posterior(model)
-            field = _of_field(posterior)
+            made_from = _posterior(model)
+            field = _of_field(made_from)
             _refuse_many(field, cases, min(draws, cases))
-            values = field.decode(new_cases(posterior, cases, draws, rng))
+            values = field.decode(new_cases(made_from, cases, draws, rng))
     _put(pd.DataFrame(values, columns=field.names), out, as_json)
+    if made_from is not None:
+        trust.conclude(made_from)
 
 
 @app.command()
@@ -85,6 +89,7 @@ def predict(
         else:
             table = _column(found, data, column, draws, seed)
     _put(table, out, as_json)
+    trust.conclude(found)
 
 
 @app.command()
@@ -115,6 +120,7 @@ def impute(
         filled = table.copy()
         filled[seen] = pd.DataFrame(given.filled[:, columns], columns=seen, index=table.index)
     _put(filled, out, as_json, None if cells is None else (cells, given.table()))
+    trust.conclude(found)
 
 
 @app.command()
@@ -125,7 +131,7 @@ def check(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """How far to trust a fit: its mode against sampling, and the data against data that the model would give.
+    """How far to trust a fit: certificate, mode against sampling, and the data against data that the model would give.
 
     Example: bayesfield check votes-fit votes.csv
     """
@@ -143,8 +149,10 @@ def check(
         "width": fidelity.width,
         "predictive": replicated.table,
         "outside": len(replicated.outside),
+        "certificate": asdict(found.certificate),
     }
-    show(payload, f"{fidelity}\n\n{replicated}", as_json)
+    show(payload, f"{found.certificate}\n\n{fidelity}\n\n{replicated}", as_json)
+    trust.conclude(found)
 
 
 @app.command()
@@ -160,9 +168,10 @@ def report(
     """
     refuse_file(out)
     with doing("writing the report …"):
-        found = _posterior(posterior)
-        (found if data is None else _with_data(found, data)).report(out, title=title)
+        found = _posterior(posterior) if data is None else _with_data(_posterior(posterior), data)
+        found.report(out, title=title)
     note(f"wrote {out}")
+    trust.conclude(found)
 
 
 def _posterior(path: Path) -> bf.Posterior:

@@ -96,7 +96,7 @@ class DrawnMarginals:
         return np.stack(columns, axis=-1) if columns else np.zeros_like(z)
 
     def below(self, x: FloatArray) -> FloatArray:
-        result: FloatArray = self.weights @ (self.points < x)
+        result: FloatArray = np.clip(self.weights @ (self.points < x), 0.0, 1.0)  # weights add up to 1 but for rounding
         return result
 
     def log_density(self, x: FloatArray) -> FloatArray:
@@ -113,7 +113,7 @@ class DrawnMarginals:
                 kernel = np.exp(-0.5 * ((scores - at[row]) / width) ** 2)
             share[row] = self.weights @ np.nan_to_num(kernel)
         near = (share * effective > _NEAR) & np.isfinite(at) & np.isfinite(slope)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             smooth = np.log(share / (width * np.sqrt(2.0 * np.pi))) + slope - np.log(self.sd)
         result: FloatArray = np.where(near, smooth, fitted.log_density(x))
         return result

@@ -18,10 +18,12 @@ import numpy as np
 import pandas as pd
 
 from bayesfield import memory
+from bayesfield.correction.marginals import DrawnMarginals
 from bayesfield.files import read_text, separator_of
 from bayesfield.formats.frames import names_text, read_frame
 from bayesfield.model.builders import grid_edges, pairwise
 from bayesfield.outputs import as_one, remove, write_npz, write_text
+from bayesfield.posterior.views import certificate_of
 from bayesfield.response.base import fits_dense
 from bayesfield.types import Cost, InvalidInput
 
@@ -82,6 +84,8 @@ def _write_posterior(target: Path, posterior: Posterior) -> list[str]:
         arrays["covariance"] = posterior.covariance()
     else:
         left_out.append(f"posterior.npz has no covariance: {len(posterior.mean):,} parameters are too many for one")
+    if isinstance(posterior.marginals, DrawnMarginals):
+        arrays |= {"draws": posterior.marginals.points, "weights": posterior.marginals.weights}
     write_npz(target / "posterior.npz", parameters=np.array(posterior.field.parameter_names), **arrays)
     try:
         posterior.save(target / "posterior.bf")  # within as_one: it is packed here, and written with the others
@@ -177,11 +181,18 @@ def fit_summary(posterior: Posterior) -> dict[str, Any]:
         "converged": record.status.converged,
         "inference": str(record.inference),
         "correction": {k: _finite(v) for k, v in asdict(record.correction).items()},
+        "certificate": _certificate(posterior),
         "choice": list(record.choice),
         "check": str(record.check) if record.check is not None else None,
         "steps": steps,
         "versions": {"python": platform.python_version(), "numpy": np.__version__},
     }
+
+
+def _certificate(posterior: Posterior) -> dict[str, Any] | None:
+    """How far it may be trusted; None where neither the fit nor the data are there to tell."""
+    certificate = certificate_of(posterior)
+    return None if certificate is None else {k: _finite(v) for k, v in asdict(certificate).items()}
 
 
 def _finite(value: Any) -> Any:

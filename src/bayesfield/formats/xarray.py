@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayesfield.correction.marginals import DrawnMarginals
 from bayesfield.posterior.posterior import Posterior
 from bayesfield.response.base import fits_dense
 from bayesfield.types import InvalidInput
@@ -19,7 +20,8 @@ def to_xarray(posterior: Posterior | Draws, n: int = 1000, rng: np.random.Genera
 
     The covariance, by parameter and ``other``, is left out where it does not fit in memory. Of a posterior, n draws by
     ``draw`` and parameter, none for n = 0; of draws of ``bf.sample_posterior``, all of them, by ``chain`` too. The
-    attributes tell how it was found.
+    attributes tell how it was found, and how far it may be trusted. A posterior made of draws gives n of them, by their
+    weights.
     """
     try:
         import xarray
@@ -62,9 +64,10 @@ def _of_draws(draws: Draws) -> dict[str, Any]:
 
 def _told(posterior: Posterior) -> dict[str, Any]:
     """What netCDF can keep: text and numbers."""
-    record = posterior.record
+    record, certificate = posterior.record, posterior.record.certificate
+    judged = {} if certificate is None else {"certificate": certificate.verdict, "advice": certificate.advice}
     return {
-        "made_by": f"Gaussian posterior, {record.engine}",
+        "made_by": made_by(posterior),
         "engine": record.engine,
         "response": record.response,
         "method": record.method,
@@ -75,4 +78,12 @@ def _told(posterior: Posterior) -> dict[str, Any]:
         "cases": record.n_cases,
         "log_likelihood": record.log_likelihood,
         "seconds": record.seconds,
+        **judged,
     }
+
+
+def made_by(posterior: Posterior) -> str:
+    """What the posterior is, and whose log Z it has."""
+    drawn = isinstance(posterior.marginals, DrawnMarginals)
+    kind = f"posterior made of draws, {posterior.record.correction.reason}" if drawn else "Gaussian posterior"
+    return f"{kind}, {posterior.record.engine}"

@@ -12,6 +12,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 
+from bayesfield.correction.marginals import DrawnMarginals
 from bayesfield.model.field import RandomField
 from bayesfield.plots.choice import chosen
 from bayesfield.plots.style import DIVERGING, NEGATIVE, POSITIVE, UNCLEAR, axes_of, headline, panels, short
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _MOST = 40  # parameters of one picture, where all would be too many to read
 _FEW = 12  # the same for panels
+_FAR = 3.3  # sd of a normal that has a thousandth beyond
 _SITE = re.compile(r".*\[(\d+),\s*(\d+)\]")
 
 
@@ -55,7 +57,8 @@ def marginals(
 ) -> Figure:
     """The posterior density of each parameter, its central interval shaded, and its mode.
 
-    parameters: as in ``forest``, but up to 12 by default. bins: points of a curve.
+    parameters: as in ``forest``, but up to 12 by default. bins: points of a curve, or columns of a histogram where the
+    posterior is made of draws.
     """
     table = posterior.summary(level)
     choice = chosen(posterior, table, parameters, _FEW)
@@ -72,9 +75,12 @@ def marginals(
 def _density(axes: Axes, posterior: Posterior, k: int, summary: FloatArray, bins: int) -> None:
     """summary: mean, sd and interval of parameter k, (4,)."""
     mean, sd, low, high = summary
-    z = np.linspace(-4.0, 4.0, bins)
-    x = mean + sd * z
-    density = np.exp(posterior.marginals.only(np.array([k])).log_density(x[:, None])[:, 0])
+    marginal = posterior.marginals.only(np.array([k]))
+    if isinstance(marginal, DrawnMarginals):
+        x, density = _histogram(marginal, bins)
+    else:
+        x = mean + sd * np.linspace(-4.0, 4.0, bins)
+        density = np.exp(marginal.log_density(x[:, None])[:, 0])
     colour = POSITIVE if low > 0 else NEGATIVE if high < 0 else UNCLEAR
     axes.plot(x, density, color=colour, linewidth=1.5)
     axes.fill_between(x, density, where=(x >= low) & (x <= high), color=colour, alpha=0.25, linewidth=0)
@@ -83,6 +89,14 @@ def _density(axes: Axes, posterior: Posterior, k: int, summary: FloatArray, bins
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.tick_params(labelsize=7)
+
+
+def _histogram(marginal: DrawnMarginals, bins: int) -> tuple[FloatArray, FloatArray]:
+    """The outline of a histogram of one parameter's draws, which smooths no edge and invents no tail."""
+    points = marginal.points[:, 0]
+    ends = marginal.from_normal(np.array([[-_FAR], [_FAR]]))[:, 0]
+    heights, edges = np.histogram(points, bins, (ends[0], ends[1]), density=True, weights=marginal.weights)
+    return np.repeat(edges, 2), np.concatenate([[0.0], np.repeat(heights, 2), [0.0]])
 
 
 def lattice(posterior: Posterior, rows: int | None = None, columns: int | None = None, ax: Axes | None = None) -> Axes:

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import linalg, special
 
+from bayesfield.correction.marginals import DrawnMarginals, Marginals
 from bayesfield.correction.second_order import FAR
 from bayesfield.learning.objective import GaussianPrior
 from bayesfield.model.field import RandomField
@@ -21,6 +22,7 @@ from bayesfield.model.prior import GONE, Parametrised
 from bayesfield.types import FitWarning, FloatArray, IntArray, InvalidInput
 
 VERDICTS = ("excluded", "inconclusive", "included")
+_FEW = 30.0  # effective draws beyond zero without which the density at zero is not known
 
 
 class Edge(NamedTuple):
@@ -81,6 +83,27 @@ def warn_of_tails(record: Any, depth: int) -> None:
         why = reason if record.status.converged else str(record.status)
         warnings.warn(
             f"these Bayes factors are rough: {why}. Compare fits with and without an edge: bf.compare",
+            FitWarning,
+            stacklevel=depth + 1,
+        )
+
+
+def warn_of_draws(marginals: Marginals, names: Sequence[str], edges: Sequence[Edge], depth: int) -> None:
+    """The density at zero of a posterior made of draws is known where draws lie about zero; beyond, it is guessed.
+
+    Measured on two items that never disagree, prior variance 1000: a log Bayes factor of 0.6, where evidence says 8.7.
+    """
+    if not isinstance(marginals, DrawnMarginals):
+        return
+    single = np.array([edge.parameters[0] for edge in edges if len(edge.parameters) == 1], dtype=np.int64)
+    share = marginals.below(np.zeros(len(names)))[single]
+    beyond = np.minimum(share, 1.0 - share) / float(np.sum(marginals.weights**2))  # effective draws
+    far = [names[k] for k in single[beyond < _FEW]]
+    if far:
+        some = ", ".join(far[:5]) + (f" and {len(far) - 5} more" if len(far) > 5 else "")
+        warnings.warn(
+            f"the Bayes factors of {some} are rough: hardly any draw lies beyond zero, so the density there is "
+            "guessed. Compare fits with and without an edge: bf.compare",
             FitWarning,
             stacklevel=depth + 1,
         )

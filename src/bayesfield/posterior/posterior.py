@@ -32,6 +32,7 @@ from bayesfield.posterior.edges import (
     log_density_at_zero,
     log_prior_at_zero,
     sure_signs,
+    warn_of_draws,
     warn_of_tails,
     widest_at_once,
 )
@@ -191,6 +192,7 @@ class Posterior(Views):
         found = edges_of(self.field)
         before = log_prior_at_zero(self.prior_in_force(), found)
         warn_of_tails(self.record, depth=3)
+        warn_of_draws(self.marginals, self.field.parameter_names, found, depth=3)
         own = [edge.parameters for edge in found]
         single = self.marginals.log_density(np.zeros(len(self.mean)))
         factor = np.array([before[k].sum() - self._log_density_at_zero(k, single) for k in own])

@@ -3,6 +3,7 @@
 import numpy as np
 from scipy import linalg
 
+from bayesfield.correction.marginals import DrawnMarginals
 from bayesfield.correction.skewness import marginal_skewness
 from bayesfield.graph.compiled import compiled
 from bayesfield.learning.objective import GaussianPrior, Objective, gaussian
@@ -18,7 +19,8 @@ from bayesfield.types import FloatArray, InvalidInput
 def recoded(posterior: Posterior, field: RandomField) -> Posterior:
     """The posterior of Tλ, the parameters of ``field``, with T = bf.recoding(posterior.field, field).
 
-    Mean Tm, precision T⁻ᵀPT⁻¹; the prior goes over likewise. Nothing is fitted, and the record stays that of the fit.
+    Mean Tm, precision T⁻ᵀPT⁻¹; the prior goes over likewise, and draws λ become Tλ with their weights. Nothing is
+    fitted, and the record stays that of the fit.
     """
     old = posterior.field
     if not isinstance(field, RandomField):
@@ -31,6 +33,7 @@ def recoded(posterior: Posterior, field: RandomField) -> Posterior:
     T = recoding(old, field)
     inverse = _inverse(T)
     new, laplace = field.with_hidden(old.hidden), posterior.laplace_precision
+    marginals = _draws(posterior, T)
     return Posterior(
         new,
         T @ posterior.mean,
@@ -38,10 +41,17 @@ def recoded(posterior: Posterior, field: RandomField) -> Posterior:
         posterior.record,
         T @ posterior.mode,
         None if objective is None else _objective(objective, new, T, inverse),
-        _skewness(posterior, T),
+        _skewness(posterior, T) if marginals is None else marginals.skewness,
         None if laplace is None else DensePrecision(_congruent(laplace.matrix(), inverse)),
         _prior(posterior, T),
+        marginals,
     )
+
+
+def _draws(posterior: Posterior, T: FloatArray) -> DrawnMarginals | None:
+    """Tλ of every draw, where the posterior is made of them."""
+    old = posterior.marginals
+    return DrawnMarginals(old.points @ T.T, old.weights) if isinstance(old, DrawnMarginals) else None
 
 
 def _prior(posterior: Posterior, T: FloatArray) -> Prior | None:

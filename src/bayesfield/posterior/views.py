@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from bayesfield.model.prior import Parametrised
+    from bayesfield.posterior.posterior import Posterior
+    from bayesfield.posterior.record import Certificate
 
 
 class _Shown(Protocol):
@@ -138,6 +140,13 @@ class Views:
     def save(self, path: str | Path) -> None:
         """Write it, without its data, to one file that ``bf.load`` reads (formats.posteriors.saved)."""
         import_module("bayesfield.formats.posteriors.saved").save(self, path)
+
+
+def certificate_of(posterior: Posterior) -> Certificate | None:
+    """That of the fit, or one that the data allow to make now; None where there is neither."""
+    if posterior.record.certificate is None and posterior.objective is None:
+        return None
+    return posterior.certificate
 
 
 def couplings_of(field: Parametrised) -> BoolArray:

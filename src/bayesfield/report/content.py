@@ -12,7 +12,8 @@ from bayesfield.model.conditional import CRF
 from bayesfield.model.field import RandomField
 from bayesfield.posterior.edges import VERDICTS
 from bayesfield.posterior.posterior import Posterior
-from bayesfield.posterior.record import Check
+from bayesfield.posterior.record import Certificate, Check
+from bayesfield.posterior.views import certificate_of
 from bayesfield.report.findings import Checked, Remark, Weighed, alarm, checked, ended, remarks, weighed
 from bayesfield.report.network import MOST_EDGES, Known, Network, known_edges, network_of
 from bayesfield.report.rows import MOST_ROWS, Rows, rows_of
@@ -23,7 +24,8 @@ from bayesfield.types import InvalidInput
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """Everything on the page. posterior: whose page it is; known: what is known of its edges; the rest as shown."""
+    """Everything on the page. posterior: whose page it is; known: what is known of its edges; certificate: None where
+    nothing can tell; the rest as shown."""
 
     posterior: Posterior
     title: str
@@ -35,6 +37,7 @@ class Content:
     summary: pd.DataFrame
     rows: Rows
     network: Network | None
+    certificate: Certificate | None = None
 
     @property
     def alarm(self) -> str:
@@ -44,7 +47,7 @@ class Content:
     def sentence(self) -> str:
         """The fit in a few words."""
         cases = count(self.posterior.record.n_cases, "case")
-        grade = f" Its check says: {self.check.grade}." if self.check.check is not None else ""
+        grade = f" The check of its mode says: {self.check.grade}." if self.check.check is not None else ""
         return f"{_described(self.posterior)}, with {cases}. {ended(self.posterior.record)}.{grade}"
 
     @property
@@ -123,6 +126,7 @@ def collect(posterior: Posterior, title: str | None, check: bool | Check | None,
         summary,
         empty,
         None,
+        certificate_of(posterior),
     )
     return _shown(begun, MOST_ROWS, MOST_EDGES)
 

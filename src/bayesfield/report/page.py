@@ -16,6 +16,7 @@ from bayesfield.outputs import write_text
 from bayesfield.report.content import Content, collect
 from bayesfield.report.pictures import bar, convergence
 from bayesfield.report.rows import COLUMNS, OF_EDGES
+from bayesfield.report.trust import badge, figures
 from bayesfield.report.wording import chance, count, number, percent, sentence, short
 
 if TYPE_CHECKING:
@@ -78,8 +79,10 @@ def rendered(content: Content) -> str:
         "title": escape(short(content.title)),
         "written": f"{content.written:%Y-%m-%d}",
         "sentence": escape(content.sentence),
+        "badge": _badge(content),
         "alarm": _alarm(content),
         "figures": "".join(f"<li><b>{n:,}</b> {what}</li>" for n, what in content.figures),
+        "certificate": _certificate(content),
         "remarks": _remarks(content),
         "scope": escape(content.scope),
         "network": _network(content),
@@ -109,6 +112,26 @@ def _part(name: str) -> str:
 def _hashed(text: str) -> str:
     """A source of the content security policy: this text and no other."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
+
+
+def _badge(content: Content) -> str:
+    """The certificate in a word, a sign and a colour, with its advice."""
+    level, word, advice = badge(content.certificate)
+    mark = f'<strong class="mark {level}"><span aria-hidden="true">{_MARKS[level][0]}</span> {word}</strong>'
+    return f'<p class="badge"><span class="quiet">How far to trust it:</span> {mark} {escape(advice)}</p>'
+
+
+def _certificate(content: Content) -> str:
+    """Its figures; nothing where there are none."""
+    rows = figures(content.certificate)
+    if not rows:
+        return ""
+    body = "".join(
+        f'<tr><th scope="row">{name}</th><td class="n">{escape(value)}</td><td>{escape(short(meaning))}</td></tr>'
+        for name, value, meaning in rows
+    )
+    heads = '<th scope="col">Certificate</th><th scope="col" class="n">Figure</th><th scope="col">Meaning</th>'
+    return f'<table class="small certificate"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
 
 
 def _alarm(content: Content) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from bayesfield import memory
+from bayesfield.correction.marginals import DrawnMarginals
 from bayesfield.correction.second_order import CorrectionRecord
 from bayesfield.inference.auto import Auto
 from bayesfield.inference.enumeration import Enumeration
@@ -23,7 +24,7 @@ from bayesfield.model.conditional import CRF
 from bayesfield.model.field import FactorBlock, RandomField, as_states
 from bayesfield.model.prior import Normal, Prior
 from bayesfield.posterior.prior_record import PriorRecord
-from bayesfield.posterior.record import Check, FitRecord, Plan
+from bayesfield.posterior.record import Certificate, Check, FitRecord, Plan
 from bayesfield.types import Cost, IntArray, InvalidInput, Outcome, Status
 
 KINDS: dict[str, Any] = {
@@ -31,8 +32,8 @@ KINDS: dict[str, Any] = {
     for kind in (
         *(Auto, Bethe, Enumeration, Exact, Kikuchi, Sampled),
         *(ARD, Cauchy, Normal),
-        *(Check, CorrectionRecord, FitRecord, Iteration, Plan, PriorRecord, Start, Starts, Status),
-        FactorBlock,
+        *(Certificate, Check, CorrectionRecord, FitRecord, Iteration, Plan, PriorRecord, Start, Starts, Status),
+        *(DrawnMarginals, FactorBlock),
     )
 }
 _NUMBERS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}

@@ -1,11 +1,12 @@
 """A posterior in one file: a zip archive of ``header.json`` and plain arrays, no pickle, with checksums.
 
-    header.json      {"format": "bayesfield posterior", "version": 1, "written by": …, "arrays": […], "sha256": …,
+    header.json      {"format": "bayesfield posterior", "version": 2, "written by": …, "arrays": […], "sha256": …,
                       "content": …}; content: formats.packed
     arrays/0.npy …   NumPy's own format; header.json has the type, shape and SHA-256 of each
 
-The training data are not among it. A precision is saved dense, by blocks, or, where it is sparse, as the recipe that
-makes it again: the engine, the mode and the prior.
+The training data are not among it. A posterior made of draws has them, with their weights; that is what version 2 added
+to version 1, with the certificate in the record. A precision is saved dense, by blocks, or, where it is sparse, as the
+recipe that makes it again: the engine, the mode and the prior.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesfield import memory
+from bayesfield.correction.marginals import DrawnMarginals, Marginals
+from bayesfield.correction.skewness import SkewedMarginals
 from bayesfield.files import npy_array, unpacked
 from bayesfield.formats.posteriors.packed import Packer, unpack
 from bayesfield.graph.compiled import compiled
@@ -39,14 +42,14 @@ from bayesfield.model.field import RandomField
 from bayesfield.model.prior import Prior
 from bayesfield.outputs import settle, write_bytes
 from bayesfield.posterior.posterior import Posterior
-from bayesfield.posterior.record import FitRecord
+from bayesfield.posterior.record import Certificate, FitRecord
 from bayesfield.types import BayesfieldError, FloatArray, InvalidInput
 
 if TYPE_CHECKING:
     from bayesfield.graph.structure import Graph
     from bayesfield.learning.precision.base import Precision
 
-FORMAT, VERSION = "bayesfield posterior", 1
+FORMAT, VERSION = "bayesfield posterior", 2
 _HEADER = "header.json"
 _ENTRIES = 100_000  # of an archive, at most
 _PREFACE = 1024  # bytes of an array before its numbers, at most
@@ -55,6 +58,7 @@ _UPDATES = 3e8  # at most, some seconds of work
 _DIRECT = 10  # times as much work is a sweep of the direct minimisation
 _PATIENCE = 2000  # sweeps that any file may ask for
 _LOOP = 12  # variables of a loop, at most
+_ROUNDING = 1e-9  # of weights that add up to one
 _OBJECTS = 30  # bytes in memory for a byte of JSON, at most
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # of all entries, so that equal posteriors have equal files
 
@@ -68,9 +72,10 @@ def save(posterior: Posterior, path: str | Path) -> None:
             "mean": posterior.mean,
             "mode": posterior.mode,
             "skewness": posterior.skewness,
-            "record": posterior.record,
+            "record": replace(posterior.record, certificate=_certificate(posterior)),
             "prior": posterior.prior,
             "precision": _precision_parts(posterior.form),
+            "marginals": _beyond_moments(posterior.marginals),
         }
     )
     arrays = [_npy(a) for a in packer.arrays]
@@ -169,7 +174,35 @@ def _made(content: dict[str, Any]) -> Posterior:
     precision = _precision(content["precision"], field)
     if precision.size != len(mean):
         raise InvalidInput("its precision is of another size than its mean")
-    return Posterior(field, mean, precision, record, mode, None, skewness, None, prior)
+    marginals = content.get("marginals")  # none before version 2
+    if marginals is not None:
+        _refuse_marginals(marginals, F)
+    return Posterior(field, mean, precision, record, mode, None, skewness, None, prior, marginals)
+
+
+def _certificate(posterior: Posterior) -> Certificate | None:
+    """That of the fit, or one that was made from the data since; none is made now."""
+    later: Certificate | None = vars(posterior).get("certificate") if posterior.objective is not None else None
+    return posterior.record.certificate or later
+
+
+def _beyond_moments(marginals: Marginals) -> Marginals | None:
+    """What mean, widths and skewness do not tell already."""
+    return None if isinstance(marginals, SkewedMarginals) else marginals
+
+
+def _refuse_marginals(marginals: Any, size: int) -> None:
+    """Draws of every parameter, which vary, with weights that add up to one."""
+    if not isinstance(marginals, DrawnMarginals):
+        raise InvalidInput("its marginals are none")
+    weights = _numbers(marginals.weights, (len(marginals.weights),), "weights of draws")
+    _numbers(marginals.points, (len(weights), size), "draws")
+    if len(weights) < 2 or (weights < 0.0).any() or abs(float(weights.sum()) - 1.0) > _ROUNDING:
+        raise InvalidInput("the weights of its draws are no probabilities of at least two draws")
+    with np.errstate(all="ignore"):
+        varied = (marginals.sd > 0.0) & np.isfinite(marginals.sd)
+    if not varied.all():
+        raise InvalidInput("its draws do not vary, or vary beyond all bounds")
 
 
 def _precision_parts(form: Precision) -> dict[str, Any]:
