@@ -10,6 +10,7 @@ import numpy as np
 
 from bayesfield.correction.draws import drawn
 from bayesfield.correction.importance import compare
+from bayesfield.correction.profile import leaning, profiled
 from bayesfield.correction.sampled import sampled_variational
 from bayesfield.correction.second_order import (
     FAR,
@@ -48,21 +49,31 @@ def correct(
     progress: Progress = QUIET,
     weighed: int = 0,
     evaluations: int = 0,
+    profiles: int = 0,
+    names: Sequence[str] = (),
 ) -> Corrected:
-    """The first of these kinds that converges and can be believed; the last as it is; and draws in its place where they
-    are better. reason: why the first. weighed: draws with which the result is compared. evaluations: what a posterior
-    made of draws may take, where that comparison is not good, or where there is none."""
+    """The first of these kinds that converges and can be believed; the last as it is; and draws or profiles in its
+    place where they are better. reason: why the first. weighed: draws with which the result is compared. evaluations:
+    what a posterior made of draws may take, where that comparison is not good, or where there is none. profiles: how
+    many parameters may then be profiled, where there are no such draws; names: of all parameters."""
     made = _by_kinds(objective, curvature_objective, optimum, laplace, kinds, reason, rng, progress)
     if weighed and len(made.mean):
         skewness = np.zeros(len(made.mean)) if made.skewness is None else made.skewness
         marginals = SkewedMarginals(made.mean, made.precision.sd, skewness)
         made = made._replace(compared=compare(objective, marginals, made.precision, weighed, rng))
-    if not evaluations or not optimum.status.converged or not (made.compared is None or made.compared.worth_drawing):
+    better = made.compared is None or made.compared.worth_drawing
+    if not (evaluations or profiles) or not optimum.status.converged or not better:
         return made
-    draws = drawn(objective, optimum.parameters, laplace, made, evaluations, rng, progress)
-    if draws is not None and (draws.record.settled or made.compared is None):
-        return draws
-    if made.compared is not None:
+    if evaluations:
+        draws = drawn(objective, optimum.parameters, laplace, made, evaluations, rng, progress)
+        if draws is not None and (draws.record.settled or made.compared is None):
+            return draws
+    if profiles and len(made.mean):
+        which = leaning(made, profiles)
+        marginals_of = profiled(objective, optimum.parameters, laplace, made, which, names, progress)
+        if marginals_of.record.settled or made.compared is None:
+            return marginals_of
+    if made.compared is not None or not evaluations:
         return made
     short = replace(made.record, reason=f"{FAR}, perhaps: {evaluations:,} evaluations do not suffice for draws")
     return made._replace(record=short)

@@ -17,20 +17,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bayesfield.correction.importance import TOLERATED
 from bayesfield.correction.marginals import ProfiledMarginals
 from bayesfield.correction.second_order import Corrected, corrected
 from bayesfield.correction.skewness import SkewedMarginals
 from bayesfield.learning.precision.at import by_products, precision_at
-from bayesfield.learning.search.optimum import QUIET, Iteration, Progress
+from bayesfield.learning.search.optimum import QUIET, Progress
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray
 
 if TYPE_CHECKING:
     from bayesfield.learning.objective import Objective, Point
     from bayesfield.learning.precision.base import Precision
 
-PARAMETERS = 8  # that are profiled, unless more are asked for
-KNOTS = 18  # points of one profile, about: 11 of a Gaussian, some 25 of a half-Gaussian with a sharp end
-STEPS = 3  # evaluations for each of them, about
+PARAMETERS = 8  # that are profiled …
+MOST_PROFILED = 32  # … and as many where the last of them still moved
+KNOTS = 20  # points of one profile, about: 11 of a Gaussian, some 25 of a half-Gaussian with a sharp end
+STEPS = 6  # evaluations for each of them, about
 _FIRST = 0.6  # posterior sd: the first step
 _GROWTH = 1.3  # of steps that are not too long
 _ROUGH = 0.05  # nats by which a trapezium may miss the change of L: the cubic then misses some thousandths
@@ -42,15 +44,24 @@ _HALVINGS = 10  # of a step, until it counts as failed
 _SOLVED, _STALLED = 1e-12, 1e-7  # gᵀP⁻¹g of the others at their optimum, and where rounding is the limit
 _NEWTON = 30  # steps of one re-solve, at most
 _SLOW = 0.1  # factor by which a step with an old curvature must shrink gᵀP⁻¹g
+_SPARSE, _DENSE = 200, 1500  # parameters from which a sparse P is faster, and up to which a dense one is affordable
 _TABLE = 401  # points of a table
+_STILL = 2  # parameters that did not move, after which no others are profiled
+
+
+def form_along(form: str, size: int, linear: bool) -> str:
+    """The form of P along profiles: sparse where it can be and is faster; log det by probes is noisy, and blocks leave
+    out what ties them. form: of P at the mode. linear: whether there is a sparse one."""
+    if form == "sparse" or (linear and size > _SPARSE):
+        return "sparse"
+    return "dense" if form == "dense" or size <= _DENSE else "matrix-free"
 
 
 def leaning(start: Corrected, most: int = PARAMETERS) -> IntArray:
-    """The parameters to profile: those of largest skewness; of largest sd, where it was not estimated. Where the
-    posterior was compared along some directions, among these."""
-    among = np.arange(len(start.mean)) if start.compared is None else start.compared.which
+    """The parameters to profile, the worst first: by skewness; by sd, where it was not estimated. These are also those
+    that a comparison with weighted draws varies (correction.importance)."""
     lean = start.precision.sd if start.skewness is None or not start.skewness.any() else np.abs(start.skewness)
-    return np.sort(among[np.argsort(-lean[among], kind="stable")[:most]])
+    return np.argsort(-lean, kind="stable")[:most]
 
 
 def profiled(
@@ -64,42 +75,64 @@ def profiled(
 ) -> Corrected:
     """The corrected posterior with the marginals of some parameters profiled.
 
-    mode: where L is least. laplace: P there. start: the corrected posterior, whose copula stays. names: of all
-    parameters, for the record.
+    mode: where L is least. laplace: P there. start: the corrected posterior, whose copula stays. which: the worst
+    first; beyond eight they are profiled while the last ones were not right before. names: of all parameters.
     """
     size = len(mode)
     skewness = np.zeros(size) if start.skewness is None else start.skewness
     base = SkewedMarginals(start.mean, start.precision.sd, skewness)
-    run = _Profiles(objective, laplace.form, progress)
-    rows, tables = [], []
+    run = _Profiles(objective, form_along(laplace.form, size, objective.counts().linear), progress)
+    tables: dict[int, _Profile | None] = {}
+    still = 0
     for k in which.tolist():
-        table = run.of(k, mode, laplace, min(float(laplace.sd[k]), float(base.sd[k])))
-        progress.tell(Iteration(len(rows), np.nan, np.nan, np.nan, 0.0))
-        if table is not None:
-            rows.append(k)
-            tables.append(table)
-    grid, log_p = (np.array([t[j] for t in tables]).reshape(len(rows), -1) for j in range(2))
-    marginals = ProfiledMarginals(base, np.array(rows, dtype=np.int64), grid, log_p)
-    settled = len(rows) == len(which)
+        tables[k] = table = run.of(k, mode, laplace, min(float(laplace.sd[k]), float(base.sd[k])))
+        still = 0 if table is None or _moved(base, k, table) else still + 1
+        if len(tables) >= PARAMETERS and still >= _STILL:
+            break
+    marginals = _marginals(base, tables)
     made = corrected("profile", mode, laplace, marginals.mean, start.precision, run.evaluations, start.record.error)
     record = replace(
         made.record,
-        settled=settled,
+        settled=all(table is not None for table in tables.values()),
         failed=start.record.failed,
-        reason=_reason(start, which, rows, names),
+        reason=_reason(start, tables, names),
+        partial=len(tables) < size and still < _STILL,
         skewness=float(np.abs(marginals.skewness).max(initial=0.0)),
     )
     return Corrected(marginals.mean, start.precision, record, marginals.skewness, marginals)
 
 
-def _reason(start: Corrected, which: IntArray, rows: list[int], names: Sequence[str]) -> str:
-    def named(some: Sequence[int]) -> str:
+class _Profile(NamedTuple):
+    """A marginal's grid and the log density there, (G,)."""
+
+    grid: FloatArray
+    log_density: FloatArray
+
+
+def _marginals(base: SkewedMarginals, tables: dict[int, _Profile | None]) -> ProfiledMarginals:
+    made = {k: table for k, table in sorted(tables.items()) if table is not None}
+    grid, log_p = (np.array([table[j] for table in made.values()]).reshape(len(made), _TABLE) for j in range(2))
+    return ProfiledMarginals(base, np.array(list(made), dtype=np.int64), grid, log_p)
+
+
+def _moved(base: SkewedMarginals, k: int, table: _Profile) -> bool:
+    """Whether the marginal was not right before, beyond half of what is tolerated."""
+    before = base.only(np.array([k]))
+    after = _marginals(before, {0: table})
+    shift, width = (after.mean - before.mean) / before.sd, np.log(after.sd / before.sd)
+    at = np.array([[0.0], before.from_normal(np.array([-2.0])), before.from_normal(np.array([2.0]))])
+    apart = [abs(float((after.below(x) - before.below(x))[0])) for x in at]
+    return bool((np.array([abs(shift[0]), abs(width[0]), max(apart)]) > TOLERATED / 2).any())
+
+
+def _reason(start: Corrected, tables: dict[int, _Profile | None], names: Sequence[str]) -> str:
+    def named(some: list[int]) -> str:
         return ", ".join(names[k] if len(names) else f"parameter {k}" for k in some)
 
-    others = "" if len(which) == len(start.mean) else f"; the others by the correction {start.record.kind!r}"
-    text = f"of {named(rows)}{others}" if rows else "of none"
-    left = [k for k in which.tolist() if k not in rows]
-    return text + (f"; the others could not be re-solved along {named(left)}" if left else "")
+    good, failed = ([k for k, table in tables.items() if (table is None) == missing] for missing in (False, True))
+    text = f"of {named(good)}" if good else "of no parameter"
+    text += f"; the rest could not be re-solved along {named(failed)}" if failed else ""
+    return text + ("" if len(good) == len(start.mean) else f"; other marginals: {start.record.kind}")
 
 
 class _Knot(NamedTuple):
@@ -124,13 +157,13 @@ class _Profiles:
     progress: Progress
     evaluations: int = 0
 
-    def of(self, k: int, mode: FloatArray, laplace: Precision, sd: float) -> tuple[FloatArray, FloatArray] | None:
-        """Grid and log density of one marginal, (G,) each; None where a re-solve failed."""
+    def of(self, k: int, mode: FloatArray, laplace: Precision, sd: float) -> _Profile | None:
+        """The profile of one parameter, whose sd is about that; None where a re-solve failed."""
         point = self._at(mode, None)
         if not np.isfinite(point.value):
             return None
         try:
-            precision = self._precision(point) if self.form == "block" else laplace
+            precision = laplace if laplace.form == self.form else self._precision(point)
             centre = _knot(point, precision, k)
         except IndefiniteCurvature:
             return None
@@ -198,10 +231,9 @@ class _Profiles:
         return self.objective.at(parameters, None if near is None else near.state)
 
     def _precision(self, point: Point) -> Precision:
-        """P in a form that is P: blocks leave out what ties them."""
-        if self.form in ("dense", "sparse"):
-            return precision_at(self.objective, point, self.form)
-        return by_products(self.objective, point)
+        if self.form == "matrix-free":
+            return by_products(self.objective, point)
+        return precision_at(self.objective, point, self.form)
 
 
 def _unit(k: int, size: int) -> FloatArray:
@@ -233,7 +265,7 @@ def _coarse(last: _Knot, new: _Knot, k: int) -> bool:
     return abs(missed) > _ROUGH or abs(new.volume - last.volume) > _VOLUME
 
 
-def _tabulated(knots: list[_Knot], k: int) -> tuple[FloatArray, FloatArray]:
+def _tabulated(knots: list[_Knot], k: int) -> _Profile:
     """By cubics between the knots, each stretch between two with as many points as the others."""
     x = np.array([knot.point.parameters[k] for knot in knots])
     log_p = np.array([knot.log_density for knot in knots])
@@ -247,4 +279,4 @@ def _tabulated(knots: list[_Knot], k: int) -> tuple[FloatArray, FloatArray]:
     grid = x[left] + t * h
     log_density -= log_density.max()
     total = np.trapezoid(np.exp(log_density), grid)
-    return grid, log_density - float(np.log(total))
+    return _Profile(grid, log_density - float(np.log(total)))

@@ -37,7 +37,8 @@ class CorrectionRecord:
     non-Gaussian the posterior looked. sd_ratio: median of corrected over Laplace sd. error: Monte-Carlo error of the
     means, root mean square in posterior sd. settled: whether the steps converged. failed: share of draws at which the
     engine gave no answer. reason: why this kind, where it was chosen. skewness: the largest of any marginal.
-    effective: how many independent draws a posterior made of draws is worth; 0 for the others.
+    effective: how many independent draws a posterior made of draws is worth; 0 for the others. partial: whether
+    marginals that were not profiled may lean as those that were.
     """
 
     kind: str
@@ -50,6 +51,7 @@ class CorrectionRecord:
     reason: str = ""
     skewness: float = 0.0
     effective: float = 0.0
+    partial: bool = False
 
     def __str__(self) -> str:
         why = f" ({self.reason})" if self.reason else ""

@@ -98,6 +98,8 @@ def fit_objective(model: Parametrised, objective: Objective, request: Request, d
             progress,
             0 if found.own else planned.plan.certificate,
             planned.plan.draws if found.good and not found.own else 0,
+            planned.plan.profiles if found.good and not found.own else 0,
+            model.parameter_names if planned.plan.profiles else (),
         )
     record = _record(found, corrected, planned.counts.n_cases, time.perf_counter() - begun)
     record = replace(record, choice=reasons, check=check, prior=learned, plan=fit.planned.plan)
