@@ -23,6 +23,7 @@ from bayesfield.correction.second_order import Corrected, corrected
 from bayesfield.correction.skewness import SkewedMarginals
 from bayesfield.learning.precision.at import by_products, precision_at
 from bayesfield.learning.search.optimum import QUIET, Progress
+from bayesfield.response.linear import NotSparse
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray
 
 if TYPE_CHECKING:
@@ -90,7 +91,8 @@ def profiled(
         if len(tables) >= PARAMETERS and still >= _STILL:
             break
     marginals = _marginals(base, tables)
-    made = corrected("profile", mode, laplace, marginals.mean, start.precision, run.evaluations, start.record.error)
+    error = start.record.error * np.sqrt(1.0 - len(marginals.which) / max(size, 1))  # tables have none
+    made = corrected("profile", mode, laplace, marginals.mean, start.precision, run.evaluations, error)
     record = replace(
         made.record,
         settled=all(table is not None for table in tables.values()),
@@ -116,13 +118,13 @@ def _marginals(base: SkewedMarginals, tables: dict[int, _Profile | None]) -> Pro
 
 
 def _moved(base: SkewedMarginals, k: int, table: _Profile) -> bool:
-    """Whether the marginal was not right before, beyond half of what is tolerated."""
+    """Whether the marginal was not good before."""
     before = base.only(np.array([k]))
     after = _marginals(before, {0: table})
     shift, width = (after.mean - before.mean) / before.sd, np.log(after.sd / before.sd)
     at = np.array([[0.0], before.from_normal(np.array([-2.0])), before.from_normal(np.array([2.0]))])
     apart = [abs(float((after.below(x) - before.below(x))[0])) for x in at]
-    return bool((np.array([abs(shift[0]), abs(width[0]), max(apart)]) > TOLERATED / 2).any())
+    return bool((np.array([abs(shift[0]), abs(width[0]), max(apart)]) > TOLERATED).any())
 
 
 def _reason(start: Corrected, tables: dict[int, _Profile | None], names: Sequence[str]) -> str:
@@ -231,9 +233,15 @@ class _Profiles:
         return self.objective.at(parameters, None if near is None else near.state)
 
     def _precision(self, point: Point) -> Precision:
-        if self.form == "matrix-free":
-            return by_products(self.objective, point)
-        return precision_at(self.objective, point, self.form)
+        form = self.form
+        if form == "sparse":
+            try:
+                return precision_at(self.objective, point, form)
+            except NotSparse:  # beliefs at this point are no fixed point of messages
+                form = form_along("", self.objective.size, False)
+        return (
+            by_products(self.objective, point) if form == "matrix-free" else precision_at(self.objective, point, form)
+        )
 
 
 def _unit(k: int, size: int) -> FloatArray:

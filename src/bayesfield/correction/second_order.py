@@ -33,7 +33,7 @@ class CorrectionRecord:
     """What a correction did.
 
     kind: "none", "mean", "variational", "draws", "profile", or "expectation propagation" for what that found. steps:
-    natural-gradient steps. shift: root mean square and largest move of the mean, in Laplace standard deviations: how
+    natural-gradient steps; evaluations, of profiles. shift: root mean square and largest move of the mean, in Laplace standard deviations: how
     non-Gaussian the posterior looked. sd_ratio: median of corrected over Laplace sd. error: Monte-Carlo error of the
     means, root mean square in posterior sd. settled: whether the steps converged. failed: share of draws at which the
     engine gave no answer. reason: why this kind, where it was chosen. skewness: the largest of any marginal.
