@@ -161,9 +161,10 @@ def make_plan(objective: Objective, request: Request, engine: Engine | None = No
     total = sum([taken for _, taken in seconds])
     held = _bytes(by_engine, counts, curvature, (form, kinds[0]), checked)
     judged, certificate, draws = _judged(counts, request, starts, explicit, total)
-    profiles, profiling = _profiles(by_engine, counts, request, form, bool(certificate) and starts == 1)
-    if request.correction == "profile":
-        seconds, total = (*seconds, ("the profiles", profiling)), total + profiling
+    profiles = 0
+    if request.correction == "profile" or (certificate and starts == 1 and draws < CHAINED):
+        profiles, profiling = _profiles(by_engine, counts, request, form)
+        seconds, total = (*seconds, *profiling), total + sum([taken for _, taken in profiling])
     plan = Plan(
         engine=repr(asked),
         response=repr(asked if request.response is None else request.response),
@@ -414,10 +415,12 @@ def _judged(counts: Counts, request: Request, starts: int, explicit: bool, total
     return True, count, int(min(request.budget / each, 4 * CHAINED)) if draws else 0
 
 
-def _profiles(objective: Objective, counts: Counts, request: Request, form: str, judged: bool) -> tuple[int, float]:
-    """How many parameters may be profiled, and the seconds that as many as usual take."""
+def _profiles(
+    objective: Objective, counts: Counts, request: Request, form: str
+) -> tuple[int, tuple[tuple[str, float], ...]]:
+    """How many parameters may be profiled, and, where that was asked for, the seconds that as many as usual take."""
     if not counts.has_log_z:
-        return 0, 0.0
+        return 0, ()
     price = counts.price
     along = form_along(form, counts.size, counts.linear)
     curvature = price.covariance * (_PROBED if along == "matrix-free" else 1)
@@ -425,9 +428,9 @@ def _profiles(objective: Objective, counts: Counts, request: Request, form: str,
     each = max(KNOTS * (STEPS * price.inference + curvature), 1e-6)
     usual, affordable = min(PARAMETERS, counts.size), min(int(request.budget / each), counts.size, MOST_PROFILED)
     if request.correction == "profile":
-        return max(usual, affordable), usual * each
-    possible = request.response is None and objective.prior.tails is None
-    return (affordable if possible and judged and request.correction == "auto" else 0), 0.0
+        return max(usual, affordable), (("the profiles", usual * each),)
+    possible = request.correction == "auto" and objective.prior.tails is None
+    return affordable if possible else 0, ()
 
 
 def _starts(objective: Objective, counts: Counts, request: Request) -> int:
