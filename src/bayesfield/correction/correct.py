@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bayesfield.correction.draws import drawn
 from bayesfield.correction.importance import compare
+from bayesfield.correction.profile import leaning, profiled
 from bayesfield.correction.sampled import sampled_variational
 from bayesfield.correction.second_order import (
     FAR,
@@ -35,6 +36,17 @@ KINDS = ("auto", "none", "mean", "variational", "draws", "profile")
 _SKEWED = 3.0  # skewness of a marginal beyond which modes of hidden variables are taken to overlap
 _FAR = 1.0  # posterior sd: largest shift of a mean that is believed to second order
 _FAR_IN_ALL = 0.5  # posterior sd: shift of all means (rms) beyond which no Gaussian fits well, wherever it stands
+
+
+class Allowed(NamedTuple):
+    """What a correction may take beyond the Gaussian. weighed: draws with which it is compared. evaluations: for a
+    posterior made of draws, where that comparison is not good, or where there is none. profiles: how many parameters
+    may then be profiled, where there are no such draws; names: of all parameters. 0 for none."""
+
+    weighed: int = 0
+    evaluations: int = 0
+    profiles: int = 0
+    names: Sequence[str] = ()
 
 
 def correct(
@@ -70,29 +82,31 @@ def judged(
     optimum: Optimum,
     laplace: Precision,
     made: Corrected,
-    weighed: int,
-    evaluations: int,
+    allowed: Allowed,
     rng: np.random.Generator,
     progress: Progress = QUIET,
 ) -> Corrected:
-    """The same, compared with draws that are weighted; and draws in its place where they are better.
-
-    weighed: draws of the comparison; 0 for none. evaluations: what a posterior made of draws may take, where the
-    comparison is not good, or where there is none; 0 for never.
-    """
-    if weighed and len(made.mean):
+    """The same, compared with draws that are weighted; and draws or profiles in its place where they are better."""
+    if allowed.weighed and len(made.mean):
         skewness = np.zeros(len(made.mean)) if made.skewness is None else made.skewness
         marginals = SkewedMarginals(made.mean, made.precision.sd, skewness)
-        made = made._replace(compared=compare(objective, marginals, made.precision, weighed, rng))
-    if not evaluations or not optimum.status.converged or not (made.compared is None or made.compared.worth_drawing):
+        made = made._replace(compared=compare(objective, marginals, made.precision, allowed.weighed, rng))
+    better = made.compared is None or made.compared.worth_drawing
+    if not (allowed.evaluations or allowed.profiles) or not optimum.status.converged or not better:
         return made
-    draws = drawn(objective, optimum.parameters, laplace, made, evaluations, rng, progress)
-    if draws is not None and (draws.record.settled or made.compared is None):
-        return draws
-    if made.compared is not None:
+    if allowed.evaluations:
+        draws = drawn(objective, optimum.parameters, laplace, made, allowed.evaluations, rng, progress)
+        if draws is not None and (draws.record.settled or made.compared is None):
+            return draws
+    if allowed.profiles and len(made.mean):
+        which = leaning(made, allowed.profiles)
+        profiles = profiled(objective, optimum.parameters, laplace, made, which, allowed.names, progress)
+        if profiles.record.settled or made.compared is None:
+            return profiles
+    if made.compared is not None or not allowed.evaluations:
         return made
-    short = replace(made.record, reason=f"{FAR}, perhaps: {evaluations:,} evaluations do not suffice for draws")
-    return made._replace(record=short)
+    why = f"{FAR}, perhaps: {allowed.evaluations:,} evaluations do not suffice for draws"
+    return made._replace(record=replace(made.record, reason=why))
 
 
 def _one(

@@ -43,11 +43,12 @@ class CorrectionRecord:
     """What a correction did.
 
     kind: "none", "mean", "variational", "draws", "profile", or "expectation propagation" for what that found. steps:
-    natural-gradient steps. shift: root mean square and largest move of the mean, in Laplace standard deviations: how
-    non-Gaussian the posterior looked. sd_ratio: median of corrected over Laplace sd. error: Monte-Carlo error of the
-    means, root mean square in posterior sd. settled: whether the steps converged. failed: share of draws at which the
-    engine gave no answer. reason: why this kind, where it was chosen. skewness: the largest of any marginal.
-    effective: how many independent draws a posterior made of draws is worth; 0 for the others.
+    natural-gradient steps; of profiles, evaluations. shift: root mean square and largest move of the mean, in Laplace
+    standard deviations: how non-Gaussian the posterior looked. sd_ratio: median of corrected over Laplace sd. error:
+    Monte-Carlo error of the means, root mean square in posterior sd. settled: whether the steps converged. failed:
+    share of draws at which the engine gave no answer. reason: why this kind, where it was chosen. skewness: the largest
+    of any marginal. effective: how many independent draws a posterior made of draws is worth; 0 for the others.
+    partial: whether marginals that were not profiled may lean as those that were.
     """
 
     kind: str
@@ -60,6 +61,7 @@ class CorrectionRecord:
     reason: str = ""
     skewness: float = 0.0
     effective: float = 0.0
+    partial: bool = False
 
     def __str__(self) -> str:
         why = f" ({self.reason})" if self.reason else ""

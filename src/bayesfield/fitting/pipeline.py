@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesfield.correction.correct import correct, judged
+from bayesfield.correction.correct import Allowed, correct, judged
 from bayesfield.correction.second_order import Corrected
 from bayesfield.fitting.display import LONG, shown
 from bayesfield.fitting.plan import SAMPLED, Planned, Request, make_plan
@@ -97,17 +97,12 @@ def fit_objective(model: Parametrised, objective: Objective, request: Request, d
             generator,
             progress,
         )
-        plan, converged = planned.plan, found.inference.converged and not found.own
-        corrected = judged(
-            found.objective,
-            found.optimum,
-            found.precision,
-            corrected,
-            0 if found.own else plan.certificate,
-            plan.draws if converged else 0,
-            generator,
-            progress,
-        )
+        plan, converged = planned.plan, found.inference.converged
+        allowed = Allowed() if found.own else Allowed(plan.certificate)
+        if converged and not found.own and (plan.draws or plan.profiles):
+            names = model.parameter_names if plan.profiles else ()
+            allowed = Allowed(plan.certificate, plan.draws, plan.profiles, names)
+        corrected = judged(found.objective, found.optimum, found.precision, corrected, allowed, generator, progress)
     record = _record(found, corrected, planned.counts.n_cases, time.perf_counter() - begun)
     record = replace(record, choice=reasons, check=check, prior=learned, plan=fit.planned.plan)
     if planned.plan.judged:

@@ -17,6 +17,7 @@ from bayesfield.correction.correct import KINDS
 from bayesfield.correction.draws import CHAINED
 from bayesfield.correction.draws import MOST as MOST_DRAWN
 from bayesfield.correction.importance import EVEN, LEAST, MOST_EVEN, MOST_WEIGHED
+from bayesfield.correction.profile import KNOTS, MOST_PROFILED, PARAMETERS, STEPS, form_along
 from bayesfield.correction.second_order import MAX_DIRECTIONS
 from bayesfield.correction.skewness import MOST, longer
 from bayesfield.correction.variational import CURVATURES, DIRECTIONS, FEW, MANY
@@ -55,6 +56,8 @@ _DRAWS = 640  # slopes that each of them takes, at most
 _SAMPLED_VARIATIONAL = 2000  # parameters up to which the sampled variational correction is taken
 _SPREAD = 16  # sampled inferences that one variational correction by chains is worth, with their covariances
 _CURVATURES_HELD, _HELD = 4, 100  # curvatures that are not dense, and products that each is worth
+_PROBED = 5000  # the same for one whose determinant is probed
+_CUBE = 2e-10  # seconds for each F³ of a dense one that is factored
 _DENSE_COPIES = 5  # matrices of the size of the precision that are held at once
 _JUDGED, _JUDGED_ALWAYS = 0.2, 0.15  # of the work of a fit, and seconds, that its certificate may take
 _LOADED = 45e6  # bytes of compiled code and libraries' own
@@ -158,6 +161,10 @@ def make_plan(objective: Objective, request: Request, engine: Engine | None = No
     total = sum([taken for _, taken in seconds])
     held = _bytes(by_engine, counts, curvature, (form, kinds[0]), checked)
     judged, certificate, draws = _judged(counts, request, starts, explicit, total)
+    profiles = 0
+    if request.correction == "profile" or (certificate and starts == 1 and draws < CHAINED):
+        profiles, profiling = _profiles(by_engine, counts, request, form)
+        seconds, total = (*seconds, *profiling), total + sum([taken for _, taken in profiling])
     plan = Plan(
         engine=repr(asked),
         response=repr(asked if request.response is None else request.response),
@@ -172,6 +179,7 @@ def make_plan(objective: Objective, request: Request, engine: Engine | None = No
         bytes=held,
         certificate=certificate,
         draws=draws,
+        profiles=profiles,
         judged=judged,
     )
     return Planned(plan, by_engine, curvature, chosen, why, counts)
@@ -225,9 +233,31 @@ def refuse(objective: Objective, request: Request) -> None:
             'correction="draws" takes log Z at every draw, which sampling does not give; bf.sample_posterior(..., '
             "sampler=bf.Exchange(bf.Sampled())) does without"
         )
+    if request.correction == "profile":
+        _refuse_profiles(objective, request)
     if request.form == "block" and request.correction in ("mean", "variational") and isinstance(learner, str):
         raise InvalidInput(
             f'correction={request.correction!r} needs all of the precision; take form="matrix-free" or "dense"'
+        )
+
+
+def _refuse_profiles(objective: Objective, request: Request) -> None:
+    learner, instead = request.learner, 'take correction="auto"'
+    if request.method == "ep":
+        raise InvalidInput(f"expectation propagation has marginals of its own, which are not profiled: {instead}")
+    if learner is not None and (not learner.at_mode or (learner.own_precision and request.by_itself)):
+        raise InvalidInput(
+            f'correction="profile" starts from the mode of the posterior, and method="{learner.name}" ends beside it: '
+            'take method="auto"'
+        )
+    if request.response is not None:
+        raise InvalidInput(f'correction="profile" takes mode and curvature by one engine, without response; {instead}')
+    if objective.prior.tails is not None:
+        raise InvalidInput(f"profiles take Gaussian priors, and this one has heavy tails: {instead}")
+    if not objective.has_log_z:
+        raise InvalidInput(
+            'correction="profile" takes log Z at every point, which sampling does not give: take bf.Exact(), '
+            f"bf.Bethe() or bf.Kikuchi(), or {instead}"
         )
 
 
@@ -370,6 +400,8 @@ def _judged(counts: Counts, request: Request, starts: int, explicit: bool, total
     learner, size, each = request.learner, counts.size, counts.price.each
     drawable = counts.has_log_z and size <= MOST_DRAWN and starts == 1 and request.method != "ep"
     drawable = drawable and request.response is None and (learner is None or learner.at_mode)
+    if request.correction == "profile":
+        return True, 0, 0
     if request.correction == "draws":
         return True, 0, max(int(request.budget / each), 2 * CHAINED) if drawable else 0
     published = request.response is not None or (explicit and counts.as_published)
@@ -383,6 +415,24 @@ def _judged(counts: Counts, request: Request, starts: int, explicit: bool, total
     count = count if count >= LEAST else 0
     draws = drawable and request.correction == "auto" and count
     return True, count, int(min(request.budget / each, 4 * CHAINED)) if draws else 0
+
+
+def _profiles(
+    objective: Objective, counts: Counts, request: Request, form: str
+) -> tuple[int, tuple[tuple[str, float], ...]]:
+    """How many parameters may be profiled, and, where that was asked for, the seconds that as many as usual take."""
+    if not counts.has_log_z:
+        return 0, ()
+    price = counts.price
+    along = form_along(form, counts.size, counts.linear)
+    curvature = price.covariance * (_PROBED if along == "matrix-free" else 1)
+    curvature += _CUBE * counts.size**3 if along == "dense" else 0.0
+    each = max(KNOTS * (STEPS * price.inference + curvature), 1e-6)
+    usual, affordable = min(PARAMETERS, counts.size), min(int(request.budget / each), counts.size, MOST_PROFILED)
+    if request.correction == "profile":
+        return max(usual, affordable), (("the profiles", usual * each),)
+    possible = request.correction == "auto" and objective.prior.tails is None
+    return affordable if possible else 0, ()
 
 
 def _starts(objective: Objective, counts: Counts, request: Request) -> int:

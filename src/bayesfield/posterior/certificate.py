@@ -137,6 +137,8 @@ def _uncompared(record: FitRecord, log_z: bool) -> tuple[str, str]:
     kind = record.correction.kind
     if record.method in LEARNERS:
         return FAIR, f"by {record.method}, whose end is not the posterior's mode: posterior.check() tells how far"
+    if kind == "profile" and record.correction.partial:
+        return FAIR, "more marginals lean than the budget, and 32 at most, let profile"
     if kind == "profile":
         return GOOD, "the marginals that lean most are profiled"
     if kind == "variational" and record.correction.settled and not log_z:

@@ -29,8 +29,9 @@ class Plan:
     until one converges. starts: points to search from. checked: whether sampling checks the mode, and takes over
     where the check fails. certificate: draws whose importance weights judge the posterior; 0 for
     none. draws: evaluations that a posterior made of draws may take where that judgement is not good, 0 for never.
-    judged: whether the fit makes a certificate; else it is made when somebody asks. reasons: why. seconds: counted work
-    of each part, in seconds on our machine; total: of all. bytes: held in memory at once.
+    profiles: how many parameters may be profiled there, where there are no draws. judged: whether the fit makes a
+    certificate; else it is made when somebody asks. reasons: why. seconds: counted work of each part, in seconds on our
+    machine; total: of all. bytes: held in memory at once.
     """
 
     engine: str
@@ -46,6 +47,7 @@ class Plan:
     bytes: float
     certificate: int = 0
     draws: int = 0
+    profiles: int = 0
     judged: bool = False
 
     def __str__(self) -> str:
@@ -59,16 +61,18 @@ class Plan:
             f"correction  {self.corrections[0]}"
             + (f"; where it does not converge {', then '.join(self.corrections[1:])}" if self.corrections[1:] else ""),
             *(["check       by sampling, which takes over where it fails"] if self.checked else []),
-            *([f"certificate {self._judgement()}"] if self.certificate or self.draws else []),
+            *([f"certificate {self._judgement()}"] if self.certificate or self.draws or self.profiles else []),
             f"price       about {self.total:.2g} s of counted work: {parts}; {self.bytes / 2**20:,.0f} MiB",
         ]
         return "\n".join(lines)
 
     def _judgement(self) -> str:
         if not self.certificate:
-            return "the posterior is made of draws"
+            return "the posterior is made of draws" if self.draws else "the marginals that lean most are profiled"
+        ways = ["the posterior is made of draws"] if self.draws else []
+        ways += [f"up to {self.profiles:,} marginals are profiled"] if self.profiles else []
         return f"by {self.certificate:,} weighted draws" + (
-            "; where it is not good the posterior is made of draws" if self.draws else ""
+            f"; where it is not good {', or '.join(ways)}" if ways else ""
         )
 
 
