@@ -14,6 +14,7 @@ from bayesfield.correction.profile import leaning, profiled
 from bayesfield.correction.sampled import sampled_variational
 from bayesfield.correction.second_order import (
     FAR,
+    TIME_UP,
     Corrected,
     CorrectionRecord,
     corrected,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from bayesfield.learning.objective import Objective
     from bayesfield.learning.precision.base import Precision
 
-TIME_UP = "stopped by time_limit"  # the reason of a correction that had no time to converge
 KINDS = ("auto", "none", "mean", "variational", "draws", "profile")
 _SKEWED = 3.0  # skewness of a marginal beyond which modes of hidden variables are taken to overlap
 _FAR = 1.0  # posterior sd: largest shift of a mean that is believed to second order

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from bayesfield.learning.objective import Objective
-from bayesfield.learning.precision.base import Precision
 from bayesfield.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from bayesfield.correction.importance import Comparison
     from bayesfield.correction.marginals import Marginals
+    from bayesfield.learning.objective import Objective
+    from bayesfield.learning.precision.base import Precision
 
+TIME_UP = "stopped by time_limit"  # the reason of a correction that had no time to converge
 FAR = "far from a Gaussian"  # what a record's reason begins with where no correction is believed
 _STEP = 0.1  # of the second differences, in posterior standard deviations
 _BATCHES = 8  # of samples, whose spread is the Monte-Carlo error

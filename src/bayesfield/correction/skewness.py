@@ -11,15 +11,17 @@ w = e^{s²} and γ = (w + 2)√(w − 1); its mirror image for γ < 0.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special
 
 from bayesfield.correction.second_order import Slopes, slopes_of
-from bayesfield.learning.objective import Objective, Point
-from bayesfield.learning.precision.base import Precision
 from bayesfield.types import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from bayesfield.learning.objective import Objective, Point
+    from bayesfield.learning.precision.base import Precision
 
 _STEP = 0.5  # of the differences, in posterior sd: wide enough to average over what is not cubic
 _TIMES = 4  # the chains of the fit: errors of 0.12 become 0.09 in figure 5, and no better by 16

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesfield.correction.correct import TIME_UP
 from bayesfield.correction.importance import (
     ENOUGH,
     EVEN,
@@ -27,7 +26,7 @@ from bayesfield.correction.importance import (
     compare,
     trusted,
 )
-from bayesfield.correction.second_order import FAR
+from bayesfield.correction.second_order import FAR, TIME_UP
 from bayesfield.learning.search.learner import LEARNERS
 from bayesfield.posterior.record import Certificate, FitRecord
 from bayesfield.types import FitWarning
@@ -140,7 +139,7 @@ def _uncompared(record: FitRecord, log_z: bool) -> tuple[str, str]:
     if kind == "profile" and record.correction.partial:
         return FAIR, "more marginals lean than the budget, and 32 at most, let profile"
     if kind == "profile":
-        return GOOD, "the marginals that lean most are profiled"
+        return FAIR, "the marginals that lean most are profiled, one at a time; the others are as they were"
     if kind == "variational" and record.correction.settled and not log_z:
         return GOOD, "the variational correction by chains converged"
     why = "one evaluation takes too long" if log_z else "sampling has no log Z at draws"

@@ -12,6 +12,8 @@ import pandas as pd
 from scipy import special
 
 from bayesfield.correction.marginals import DrawnMarginals, Marginals
+from bayesfield.correction.profile import profiled
+from bayesfield.correction.second_order import Corrected
 from bayesfield.correction.skewness import SkewedMarginals
 from bayesfield.graph.compiled import compiled
 from bayesfield.inference.auto import Auto
@@ -35,6 +37,7 @@ from bayesfield.posterior.edges import (
     warn_of_draws,
     warn_of_tails,
     widest_at_once,
+    without_draws_at_zero,
 )
 from bayesfield.posterior.evidence import LogEvidence, Peak, log_evidence
 from bayesfield.posterior.imputation import Imputation, impute
@@ -192,9 +195,8 @@ class Posterior(Views):
         found = edges_of(self.field)
         before = log_prior_at_zero(self.prior_in_force(), found)
         warn_of_tails(self.record, depth=3)
-        warn_of_draws(self.marginals, self.field.parameter_names, found, depth=3)
         own = [edge.parameters for edge in found]
-        single = self.marginals.log_density(np.zeros(len(self.mean)))
+        single = self._log_densities_at_zero(without_draws_at_zero(self.marginals, found))
         factor = np.array([before[k].sum() - self._log_density_at_zero(k, single) for k in own])
         columns: dict[str, FloatArray] = {"log_bayes_factor": factor}
         if all(len(k) == 1 for k in own):
@@ -208,6 +210,25 @@ class Posterior(Views):
         if self.objective is not None:
             return self.objective.prior
         return None if self.prior is None else gaussian(self.prior, self.field)
+
+    def _log_densities_at_zero(self, profile: IntArray) -> FloatArray:
+        """log p(λ_k = 0|D) of every parameter, (F,). profile: those whose draws say nothing of it; they are profiled
+        where the data are here, and else said to be guessed."""
+        zeros = np.zeros(len(self.mean))
+        densities = self.marginals.log_density(zeros)
+        if not len(profile):
+            return densities
+        if self.objective is None or self.laplace_precision is None or self.objective.prior.tails is not None:
+            warn_of_draws(self.field.parameter_names, profile, depth=4)
+            return densities
+        start = Corrected(self.mean, self.form, self.record.correction, np.zeros_like(self.mean))
+        for k in profile:  # one by one: together they would end where the last ones are right
+            made = profiled(self.objective, self.mode, self.laplace_precision, start, np.array([k]))
+            if made.marginals is not None and made.record.settled:
+                densities[k] = made.marginals.log_density(zeros)[k]
+            else:
+                warn_of_draws(self.field.parameter_names, np.array([k]), depth=4)
+        return densities
 
     def _log_density_at_zero(self, parameters: IntArray, single: FloatArray) -> float:
         """log p(λ_k = 0|D) of some parameters together; of a single one, by its marginal."""

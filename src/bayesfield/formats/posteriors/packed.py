@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from bayesfield import memory
-from bayesfield.correction.marginals import DrawnMarginals
+from bayesfield.correction.marginals import DrawnMarginals, ProfiledMarginals
 from bayesfield.correction.second_order import CorrectionRecord
+from bayesfield.correction.skewness import SkewedMarginals
 from bayesfield.inference.auto import Auto
 from bayesfield.inference.enumeration import Enumeration
 from bayesfield.inference.messages.belief_propagation import Bethe
@@ -33,7 +34,7 @@ KINDS: dict[str, Any] = {
         *(Auto, Bethe, Enumeration, Exact, Kikuchi, Sampled),
         *(ARD, Cauchy, Normal),
         *(Certificate, Check, CorrectionRecord, FitRecord, Iteration, Plan, PriorRecord, Start, Starts, Status),
-        *(DrawnMarginals, FactorBlock),
+        *(DrawnMarginals, FactorBlock, ProfiledMarginals, SkewedMarginals),
     )
 }
 _NUMBERS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesfield import memory
-from bayesfield.correction.marginals import DrawnMarginals, Marginals
+from bayesfield.correction.marginals import DrawnMarginals, Marginals, ProfiledMarginals
 from bayesfield.correction.skewness import SkewedMarginals
 from bayesfield.files import npy_array, unpacked
 from bayesfield.formats.posteriors.packed import Packer, unpack
@@ -191,8 +191,28 @@ def _beyond_moments(marginals: Marginals) -> Marginals | None:
     return None if isinstance(marginals, SkewedMarginals) else marginals
 
 
+def _refuse_tables(marginals: ProfiledMarginals, size: int) -> None:
+    """Profiles that cannot be densities of some of the parameters."""
+    which, grid = np.asarray(marginals.which), marginals.grid
+    for name in ("mean", "sd", "skewness"):
+        _numbers(getattr(marginals.base, name), (size,), f"{name} of its marginals")
+    if which.dtype.kind != "i" or which.ndim != 1 or len(np.unique(which)) < len(which):
+        raise InvalidInput("its profiles do not name parameters once each")
+    if len(which) and not (which.min() >= 0 and which.max() < size):
+        raise InvalidInput("its profiles are of parameters that it does not have")
+    if grid.ndim != 2 or grid.shape[1] < 2:
+        raise InvalidInput("its profiles have no points")
+    for name in ("grid", "log_densities"):
+        _numbers(getattr(marginals, name), (len(which), grid.shape[1]), f"{name} of its profiles")
+    if (np.diff(grid, axis=1) <= 0.0).any() or (marginals.base.sd <= 0.0).any():
+        raise InvalidInput("the points of its profiles do not increase, or a width is not above zero")
+
+
 def _refuse_marginals(marginals: Any, size: int) -> None:
     """Draws of every parameter, which vary, with weights that add up to one."""
+    if isinstance(marginals, ProfiledMarginals):
+        _refuse_tables(marginals, size)
+        return
     if not isinstance(marginals, DrawnMarginals):
         raise InvalidInput("its marginals are none")
     weights = _numbers(marginals.weights, (len(marginals.weights),), "weights of draws")
