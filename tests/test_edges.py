@@ -242,12 +242,16 @@ def test_bad_input(call, reason):
         call(bf.fit(field, X, PRIOR, "exact", correction="none"))
 
 
-def test_draws_with_none_beyond_zero_say_that_bayes_factors_are_rough():
-    """And draws about zero say nothing: there the density is known."""
+def test_draws_with_none_beyond_zero():
+    """The density at zero is profiled: the Bayes factor is that of the evidences; without data it is said to be rough.
+    Where draws lie about zero, they have it."""
     field, prior = bf.pairwise(2, [(0, 1)], names=["a", "b"]), bf.Normal(variance=100.0)
     never = [[0, 0]] * 15 + [[0, 1]] * 10 + [[1, 1]] * 15
+    posterior, alone = bf.fit(field, never, prior, correction="draws"), bf.pairwise(2, [], names=["a", "b"])
+    wanted = posterior.evidence().value - bf.fit(alone, never, prior).evidence().value
+    assert abs(posterior.edges()["log_bayes_factor"].iloc[0] - wanted) < 0.2
     with pytest.warns(bf.FitWarning, match=r"Bayes factors of a\*b are rough: hardly any draw lies beyond zero"):
-        bf.fit(field, never, prior, correction="draws").edges()
+        posterior.without_data().edges()
     both = [[0, 0]] * 10 + [[0, 1]] * 10 + [[1, 1]] * 10 + [[1, 0]] * 8
     drawn, gaussian = (bf.fit(field, both, prior, correction=c).edges() for c in ("draws", "auto"))
     np.testing.assert_allclose(drawn["log_bayes_factor"], gaussian["log_bayes_factor"], atol=0.1)

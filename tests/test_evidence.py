@@ -105,12 +105,17 @@ def test_pseudo_likelihood_has_none():
 
 
 def test_far_from_a_gaussian_the_draws_are_refused():
-    """A hundred parameters, two cases: the weights are too uneven, and Laplace stands, with the reason."""
+    """A hundred parameters, two cases: the weights are too uneven. With so many draws as asked for Laplace stands, with
+    the reason and an error; else chains and a bridge, which agree with it within that error."""
     field, rng = bf.grid(6, 7), np.random.default_rng(4)
     X = bf.sample(field, 0.5 * rng.normal(size=field.n_parameters), 2, rng)
-    found = bf.fit(field, X, bf.Normal(variance=4.0), "exact", correction="none").evidence()
+    posterior = bf.fit(field, X, bf.Normal(variance=4.0), "exact", correction="none")
+    found = posterior.evidence(n_draws=512)
     assert found.method == "laplace"
     assert "too few" in found.reason
+    bridged = posterior.evidence()
+    assert bridged.method == "bridge"
+    assert abs(bridged.value - found.value) < 3 * np.hypot(found.error, bridged.error)
 
 
 @pytest.mark.parametrize("form", ["sparse", "matrix-free"])

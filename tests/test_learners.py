@@ -364,7 +364,7 @@ def test_factor_by_factor_is_proportional_fitting():
     field = indicator_field([2, 3, 2, 4], [(0, 1), (1, 2), (2, 3)])
     assert [g.total for g in scaling_groups(compiled(field), "factor")] == [1.0, 1.0, 1.0]
     X = bf.sample(field, np.random.default_rng(0).normal(size=field.n_parameters), 500, 1)
-    objective = field_objective(field, X, bf.Normal(variance=1e14), bf.Exact())
+    objective = field_objective(field, X, bf.Normal(variance=1e12), bf.Exact())
     options = bf.IterativeScaling(by="factor", accelerate=False, rounds=1)
     found = iterative_scaling(objective, np.zeros(field.n_parameters), options, 1e-300)
     closed = closed_form(X)
@@ -620,10 +620,11 @@ def test_sampling_gives_the_curvature_where_bethe_cannot(monkeypatch):
         raise bf.IndefiniteCurvature("no curvature here")
 
     monkeypatch.setattr(bf.Bethe, "response", fails)
-    posterior = bf.fit(field, X, method="pseudo_moments")
+    with pytest.warns(bf.FitWarning, match="have not met"):  # where pseudo-moments end, chains mix slowly
+        posterior = bf.fit(field, X, method="pseudo_moments")
     assert posterior.record.response.startswith("Sampled")
     assert "no curvature here" in posterior.record.choice[-1]
-    assert posterior.record.inference.outcome is bf.Outcome.SAMPLED
+    assert posterior.record.inference.outcome is bf.Outcome.SLOW
     with pytest.raises(bf.IndefiniteCurvature, match="no curvature here"):
         bf.fit(field, X, method="pseudo_moments", engine="bethe")
 

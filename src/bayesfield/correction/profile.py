@@ -91,7 +91,7 @@ def profiled(
         if len(tables) >= PARAMETERS and still >= _STILL:
             break
     marginals = _marginals(base, tables)
-    error = start.record.error * np.sqrt(1.0 - len(marginals.which) / max(size, 1))  # tables have none
+    error = float(start.record.error * np.sqrt(1.0 - len(marginals.which) / max(size, 1)))  # tables have none
     made = corrected("profile", mode, laplace, marginals.mean, start.precision, run.evaluations, error)
     record = replace(
         made.record,

@@ -160,7 +160,7 @@ def make_plan(objective: Objective, request: Request, engine: Engine | None = No
     seconds = _seconds(by_engine, counts, price, (method, form, kinds[0]), starts, checked)
     total = sum([taken for _, taken in seconds])
     held = _bytes(by_engine, counts, curvature, (form, kinds[0]), checked)
-    judged, certificate, draws = _judged(counts, request, starts, explicit, total)
+    judged, certificate, draws = _judged(counts, request, form, starts, explicit, total)
     profiles = 0
     if request.correction == "profile" or (certificate and starts == 1 and draws < CHAINED):
         profiles, profiling = _profiles(by_engine, counts, request, form)
@@ -390,7 +390,9 @@ def _checked(counts: Counts, request: Request, chosen: bool) -> tuple[bool, tupl
     return True, ()
 
 
-def _judged(counts: Counts, request: Request, starts: int, explicit: bool, total: float) -> tuple[bool, int, int]:
+def _judged(
+    counts: Counts, request: Request, form: str, starts: int, explicit: bool, total: float
+) -> tuple[bool, int, int]:
     """Whether the fit makes a certificate; draws whose weights judge the posterior; and evaluations that a posterior
     made of draws may take.
 
@@ -399,15 +401,21 @@ def _judged(counts: Counts, request: Request, starts: int, explicit: bool, total
     """
     learner, size, each = request.learner, counts.size, counts.price.each
     drawable = counts.has_log_z and size <= MOST_DRAWN and starts == 1 and request.method != "ep"
-    drawable = drawable and request.response is None and (learner is None or learner.at_mode)
+    drawable = drawable and request.response is None and form == "dense" and (learner is None or learner.at_mode)
     if request.correction == "profile":
         return True, 0, 0
     if request.correction == "draws":
-        return True, 0, max(int(request.budget / each), 2 * CHAINED) if drawable else 0
+        if not drawable:
+            raise InvalidInput(
+                f'correction="draws" is for up to {MOST_DRAWN} parameters with a dense precision, one mode, log Z and '
+                f"no separate response; here {size} parameters, form {form!r}, {starts} starts. Take "
+                'bf.sample_posterior, or correction="profile" for a few marginals of a large field'
+            )
+        return True, 0, max(int(request.budget / each), 2 * CHAINED)
     published = request.response is not None or (explicit and counts.as_published)
     if request.correction == "none" or published or not counts.weight or request.method == "ep" or not size:
         return False, 0, 0
-    if not counts.has_log_z or (learner is not None and not learner.at_mode):
+    if not counts.has_log_z or (learner is not None and not learner.at_mode) or not np.isfinite(total + each):
         return True, 0, 0
     count = MOST_EVEN if size <= EVEN else MOST_WEIGHED
     while count >= LEAST and count * each > max(_JUDGED * total, _JUDGED_ALWAYS):
@@ -431,7 +439,7 @@ def _profiles(
     usual, affordable = min(PARAMETERS, counts.size), min(int(request.budget / each), counts.size, MOST_PROFILED)
     if request.correction == "profile":
         return max(usual, affordable), (("the profiles", usual * each),)
-    possible = request.correction == "auto" and objective.prior.tails is None
+    possible = request.correction == "auto" and objective.prior.tails is None and form != "block"
     return affordable if possible else 0, ()
 
 

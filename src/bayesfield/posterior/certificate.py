@@ -22,6 +22,7 @@ from bayesfield.correction.importance import (
     MOST_EVEN,
     MOST_WEIGHED,
     TOLERATED,
+    TRUSTED,
     Comparison,
     compare,
     trusted,
@@ -52,7 +53,7 @@ def certify(model: Parametrised, record: FitRecord, compared: Comparison | None,
     if record.correction.kind == "draws":
         certificate = Certificate(*_of_draws(record.correction), effective=record.correction.effective)
     elif compared is None:
-        certificate = Certificate(*_uncompared(record, log_z))
+        certificate = Certificate(*_uncompared(model, record, log_z))
     else:
         certificate = _compared(model, compared)
     check, mixing = record.check, [s.mixing for s in (record.status, record.inference) if s.mixing is not None]
@@ -115,6 +116,9 @@ def _compared(model: Parametrised, compared: Comparison) -> Certificate:
         verdict, advice = GOOD, "means, widths and probabilities agree with weighted draws"
     space = f"all {len(compared.which)} parameters"
     if len(compared.which) < model.n_parameters:
+        # the others follow at their conditional means, as wide as before: what that misses is no reason to call it poor
+        if verdict == POOR and compared.k <= TRUSTED:
+            verdict, advice = FAIR, 'some marginals lean: correction="profile" has them right'
         names = model.parameter_names
         space = "those that lean most: " + ", ".join(names[int(k)] for k in compared.which)
     return Certificate(
@@ -131,13 +135,15 @@ def _of_draws(correction: CorrectionRecord) -> tuple[str, str]:
     return GOOD, f"made of draws worth {correction.effective:,.0f} independent ones"
 
 
-def _uncompared(record: FitRecord, log_z: bool) -> tuple[str, str]:
+def _uncompared(model: Parametrised, record: FitRecord, log_z: bool) -> tuple[str, str]:
     """Without weighted draws the correction's own marks decide."""
     kind = record.correction.kind
     if record.method in LEARNERS:
         return FAIR, f"by {record.method}, whose end is not the posterior's mode: posterior.check() tells how far"
     if kind == "profile" and record.correction.partial:
         return FAIR, "more marginals lean than the budget, and 32 at most, let profile"
+    if kind == "profile" and model.n_parameters == 1:
+        return GOOD, "its one marginal is integrated on a grid"
     if kind == "profile":
         return FAIR, "the marginals that lean most are profiled, one at a time; the others are as they were"
     if kind == "variational" and record.correction.settled and not log_z:
