@@ -33,6 +33,7 @@ _LEAST = 2048  # draws with which to begin at all
 _GOALS = {"few": 5000.0, "many": 2000.0}  # effective draws: P(λ > 0) to 0.005 (less, for even points), and to 0.01
 _CHAIN_GOALS = {"few": 20_000.0, "many": 4000.0}  # the same without even points
 _CHAINS = {"few": 1024, "many": 64}
+_MARGIN = 1.5  # times the draws that just reach the goal
 _KEPT = 4_000_000  # numbers that are kept of chains
 _ROWS = 50_000  # draws that are
 
@@ -54,13 +55,14 @@ def drawn(
     marginals = SkewedMarginals(start.mean, start.precision.sd, skewness)
     amount = "few" if size <= FEW else "many"
     freedom = heavy(size) if amount == "few" else np.inf
-    count = min(WEIGHED, evaluations)
-    weighted = weigh(objective, propose(marginals, start.precision, count, rng, freedom))
-    if trusted(weighted.k, weighted.effective, count) and weighted.effective >= _GOALS[amount]:
-        made = DrawnMarginals(weighted.points, np.exp(weighted.log_weights))
-        reason = f"{count:,} draws with importance weights, k = {weighted.k:.2f}"
-        error = 1.0 / np.sqrt(weighted.effective)
-        return _made(made, mode, laplace, weighted.effective, error, True, reason)
+    count = _enough(start, amount, min(WEIGHED, evaluations))
+    if count:
+        weighted = weigh(objective, propose(marginals, start.precision, count, rng, freedom))
+        if trusted(weighted.k, weighted.effective, count) and weighted.effective >= _GOALS[amount]:
+            made = DrawnMarginals(weighted.points, np.exp(weighted.log_weights))
+            reason = f"{count:,} draws with importance weights, k = {weighted.k:.2f}"
+            error = 1.0 / np.sqrt(weighted.effective)
+            return _made(made, mode, laplace, weighted.effective, error, True, reason)
     if evaluations < CHAINED or (amount == "many" and objective.prior.tails is not None):
         return None
     first = propose(marginals, start.precision, _CHAINS[amount], rng, heavy(size)).points
@@ -73,6 +75,16 @@ def drawn(
     made = DrawnMarginals(kept, np.full(rows, 1.0 / rows))
     reason = f"{_CHAINS[amount]:,} chains " + ("along ellipses" if amount == "few" else "by Hamiltonian moves")
     return _made(made, mode, laplace, run.effective, run.error, run.settled, reason)
+
+
+def _enough(start: Corrected, amount: str, most: int) -> int:
+    """Draws with weights that reach the goal, as the comparison predicts; 0 where ``most`` would not. Heavy tails, which
+    few parameters have, do better than predicted, and take all of them."""
+    if start.compared is None or amount == "few":
+        return most
+    share = start.compared.effective / start.compared.n_draws if len(start.compared.which) == len(start.mean) else 0.0
+    needed = _MARGIN * _GOALS[amount] / max(share, 1e-9)
+    return 0 if needed > most else max(int(needed), _LEAST)
 
 
 def _made(

@@ -60,6 +60,7 @@ _PROBED = 5000  # the same for one whose determinant is probed
 _CUBE = 2e-10  # seconds for each F³ of a dense one that is factored
 _DENSE_COPIES = 5  # matrices of the size of the precision that are held at once
 _JUDGED, _JUDGED_ALWAYS = 0.2, 0.15  # of the work of a fit, and seconds, that its certificate may take
+_DRAWN = 10.0  # seconds that a posterior made of draws may take, or as many as the fit itself
 _LOADED = 45e6  # bytes of compiled code and libraries' own
 
 
@@ -422,7 +423,8 @@ def _judged(
         count //= 2  # coarsely: the same data through another door have another price, and should have the same plan
     count = count if count >= LEAST else 0
     draws = drawable and request.correction == "auto" and count
-    return True, count, int(min(request.budget / each, 4 * CHAINED)) if draws else 0
+    allowed = min(request.budget, max(total, _DRAWN))
+    return True, count, int(min(allowed / each, 4 * CHAINED)) if draws else 0
 
 
 def _profiles(

@@ -42,7 +42,7 @@ class Exact(Options):
 
     def price(self, graph: Graph, size: int) -> Price:
         entries = float(self.preview(graph).entries)
-        each = 1e-6 + 4.5e-8 * graph.n_entries + 6e-9 * entries
+        each = 1e-6 + 4.5e-8 * graph.n_entries + 6e-9 * entries * (1.0 + min(entries / 5e4, 2.5))  # beyond the cache
         return Price(5e-5 + 5e-8 * entries, 3e-4 + 2e-8 * entries * size, each)
 
     def preview(self, graph: Graph) -> Cost:
