@@ -8,7 +8,7 @@ from scipy import linalg
 
 import bayesfield as bf
 from bayesfield.learning.phases.cases import field_objective
-from bayesfield.learning.precision.at import Average, precision_at
+from bayesfield.learning.precision.at import averaged, precision_at
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.precision.matrix_free import MatrixFree
 from bayesfield.learning.precision.sparse import SparsePrecision
@@ -89,10 +89,11 @@ def test_a_mean_over_points_is_preconditioned_by_one():
     objective = field_objective(field, X, bf.Normal(variance=0.5), bf.Kikuchi())
     found = {}
     for form in ("dense", "sparse"):
-        mean = Average(objective, form)
-        for seed in range(3):
-            mean.add([objective.at(0.3 * np.random.default_rng(seed).normal(size=40))])
-        found[form] = mean.precision()
+        points = [objective.at(0.3 * np.random.default_rng(seed).normal(size=40)) for seed in range(3)]
+        if form == "dense":
+            found[form] = DensePrecision(sum(objective.curvature(p) for p in points) / 3)
+        else:
+            found[form] = averaged(objective, form, [objective.response(p) for p in points], points)
     assert isinstance(found["sparse"].near, SparsePrecision)
     right = rng.normal(size=40)
     np.testing.assert_allclose(found["sparse"].solve(right), found["dense"].solve(right), rtol=1e-6, atol=1e-9)

@@ -30,7 +30,7 @@ from bayesfield.types import FloatArray
 if TYPE_CHECKING:
     from bayesfield.learning.objective import Objective
 
-FEW = 16  # parameters up to which moves go along ellipses
+FEW = 24  # parameters up to which moves go along ellipses
 _ROUNDS = 6  # of warm-up, each with a new mean and covariance
 _ENOUGH = 5  # states for each parameter, from which a covariance is taken
 _DRIFT = 4.5  # standard errors between the halves: a false alarm in 150,000 for each figure

@@ -31,7 +31,7 @@ CHAINED = 300_000  # evaluations that chains may take: 1,024 of them 100 moves o
 MOST = 500  # parameters of a posterior that is made of draws
 _LEAST = 2048  # draws with which to begin at all
 _GOALS = {"few": 5000.0, "many": 2000.0}  # effective draws: P(λ > 0) to 0.005 (less, for even points), and to 0.01
-_CHAIN_GOALS = {"few": 20_000.0, "many": 4000.0}  # the same without even points
+_CHAIN_GOALS = {"few": 30_000.0, "many": 4000.0}  # the same without even points
 _CHAINS = {"few": 1024, "many": 64}
 _MARGIN = 1.5  # times the draws that just reach the goal
 _KEPT = 4_000_000  # numbers that are kept of chains
@@ -78,13 +78,12 @@ def drawn(
 
 
 def _enough(start: Corrected, amount: str, most: int) -> int:
-    """Draws with weights that reach the goal, as the comparison predicts; 0 where ``most`` would not. Heavy tails, which
-    few parameters have, do better than predicted, and take all of them."""
-    if start.compared is None or amount == "few":
+    """Draws with weights that reach the goal, as the comparison predicts; 0 where ``most`` would not."""
+    if start.compared is None:
         return most
     share = start.compared.effective / start.compared.n_draws if len(start.compared.which) == len(start.mean) else 0.0
     needed = _MARGIN * _GOALS[amount] / max(share, 1e-9)
-    return 0 if needed > most else max(int(needed), _LEAST)
+    return 0 if needed > _MARGIN * most else most
 
 
 def _made(

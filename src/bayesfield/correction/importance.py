@@ -25,16 +25,18 @@ if TYPE_CHECKING:
     from bayesfield.learning.objective import Objective
     from bayesfield.learning.precision.base import Precision
 
-EVEN = 16  # parameters up to which points fill the space evenly instead of at random
+EVEN = 24  # parameters up to which points fill the space evenly instead of at random
 TRUSTED = 0.7  # shape of the weights' tail up to which they are (Vehtari et al. 2024)
 _ALIKE = 0.8  # share of the draws that even weights are worth
 LEAST = 256  # draws below which the tail of the weights has no shape
 MOST_WEIGHED = 2048  # draws of a comparison with many parameters …
-MOST_EVEN = 8192  # … and with few, where they fill the space evenly: probabilities to 0.005
+MOST_EVEN = 8192  # … and with up to so many, where they fill the space evenly: probabilities to 0.005
+FILLED = 16
 TOLERATED = np.array([0.1, 0.1, 0.01])  # shift (sd), width (log) and probability of a good posterior
 ENOUGH = 400.0  # effective draws of one: four errors of a shift are 0.2 sd
 _SLACK, _UNEVEN = 0.5, 0.1  # of what is tolerated, and spread, beyond which draws are taken where they are affordable
 _FREEDOM = 8.0  # at least
+_LEAN = 0.5  # skewness of draws, at most
 _JOINT = 500  # parameters up to which all of them vary in a comparison
 _DIRECTIONS = 8  # parameters that vary where there are more
 _FEW = 50.0  # effective draws below which a comparison over all parameters says nothing
@@ -106,11 +108,13 @@ def propose(
 
 
 def _skewed(marginals: SkewedMarginals, scores: FloatArray, log_q: FloatArray) -> Proposal:
-    """Scores of the Gaussian, (S, F), as parameters."""
+    """Scores of the Gaussian, (S, F), as parameters. A log-normal ends 1/√(w − 1) sd from its mean, and the posterior
+    may go on there: so draws have a skewness of 0.5 at most, whose end is 6 sd away."""
     if not marginals.skewness.any():
         return Proposal(marginals.mean + marginals.sd * scores, log_q)
-    skewed = to_skewed(scores, marginals.skewness)
-    slope = from_skewed(skewed, marginals.skewness)[1].sum(axis=1)
+    skewness = np.clip(marginals.skewness, -_LEAN, _LEAN)
+    skewed = to_skewed(scores, skewness)
+    slope = from_skewed(skewed, skewness)[1].sum(axis=1)
     return Proposal(marginals.mean + marginals.sd * skewed, log_q + slope)
 
 
@@ -182,11 +186,15 @@ class Comparison(NamedTuple):
 def compare(
     objective: Objective, marginals: SkewedMarginals, precision: Precision, count: int, rng: np.random.Generator
 ) -> Comparison:
-    """Over all parameters; where they are very many, or the weights too uneven to tell, over those that lean most."""
+    """Over all parameters; where they are very many, or the weights too uneven to tell, over those that lean most.
+
+    With heavy tails where parameters are few: a posterior that is too narrow is not seen by draws of its own.
+    """
     size = len(marginals.mean)
     which, weighted = np.arange(size), None
     if size <= _JOINT:
-        blocks = [propose(marginals, precision, count // _BLOCKS, rng) for _ in range(_BLOCKS)]
+        freedom = heavy(size) if size <= EVEN else np.inf
+        blocks = [propose(marginals, precision, count // _BLOCKS, rng, freedom) for _ in range(_BLOCKS)]
         points, log_q = np.concatenate([b.points for b in blocks]), np.concatenate([b.log_density for b in blocks])
         weighted = weigh(objective, Proposal(points, log_q))
     if weighted is None or (size > EVEN and not (trusted(*weighted[2:4], count) and weighted.effective >= _FEW)):

@@ -16,7 +16,7 @@ import numpy as np
 from bayesfield.correction.correct import KINDS
 from bayesfield.correction.draws import CHAINED
 from bayesfield.correction.draws import MOST as MOST_DRAWN
-from bayesfield.correction.importance import EVEN, LEAST, MOST_EVEN, MOST_WEIGHED
+from bayesfield.correction.importance import FILLED, LEAST, MOST_EVEN, MOST_WEIGHED
 from bayesfield.correction.profile import KNOTS, MOST_PROFILED, PARAMETERS, STEPS, form_along
 from bayesfield.correction.second_order import MAX_DIRECTIONS
 from bayesfield.correction.skewness import MOST, longer
@@ -418,7 +418,7 @@ def _judged(
         return False, 0, 0
     if not counts.has_log_z or (learner is not None and not learner.at_mode) or not np.isfinite(total + each):
         return True, 0, 0
-    count = MOST_EVEN if size <= EVEN else MOST_WEIGHED
+    count = MOST_EVEN if size <= FILLED else MOST_WEIGHED
     while count >= LEAST and count * each > max(_JUDGED * total, _JUDGED_ALWAYS):
         count //= 2  # coarsely: the same data through another door have another price, and should have the same plan
     count = count if count >= LEAST else 0

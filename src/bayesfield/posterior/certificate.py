@@ -17,7 +17,7 @@ import numpy as np
 
 from bayesfield.correction.importance import (
     ENOUGH,
-    EVEN,
+    FILLED,
     LEAST,
     MOST_EVEN,
     MOST_WEIGHED,
@@ -75,7 +75,7 @@ def certificate_later(
     """That of a posterior which the fit has not judged; with as many draws as five seconds allow."""
     compared = None
     if objective.has_log_z and len(marginals.mean):
-        most = MOST_EVEN if len(marginals.mean) <= EVEN else MOST_WEIGHED
+        most = MOST_EVEN if len(marginals.mean) <= FILLED else MOST_WEIGHED
         count = min(int(_ALLOWED / objective.price().each), most)
         if count >= LEAST:
             compared = compare(objective, marginals, precision, count, np.random.default_rng(0))
@@ -117,7 +117,7 @@ def _compared(model: Parametrised, compared: Comparison) -> Certificate:
     space = f"all {len(compared.which)} parameters"
     if len(compared.which) < model.n_parameters:
         # the others follow at their conditional means, as wide as before: what that misses is no reason to call it poor
-        if verdict == POOR and compared.k <= TRUSTED:
+        if verdict == POOR and compared.k <= TRUSTED and bool((compared.excess <= 2.0 * _FAIR).all()):
             verdict, advice = FAIR, 'some marginals lean: correction="profile" has them right'
         names = model.parameter_names
         space = "those that lean most: " + ", ".join(names[int(k)] for k in compared.which)
@@ -163,7 +163,7 @@ def _marked(certificate: Certificate, record: FitRecord) -> Certificate:
 def _marks(certificate: Certificate, record: FitRecord) -> list[tuple[bool, str, str]]:
     """What is wrong, the verdict at best, and the advice; the worst first."""
     correction, check = record.correction, record.check
-    far = correction.reason.startswith(FAR) and not certificate.n_draws
+    far = correction.reason.startswith(FAR) and certificate.verdict != GOOD
     return [
         (not record.status.converged, POOR, "the search did not end at a mode: posterior.record.status says why"),
         (not record.inference.converged, POOR, "inference did not converge: posterior.record.inference says why"),
