@@ -41,7 +41,7 @@ _JOINT = 500  # parameters up to which all of them vary in a comparison
 _DIRECTIONS = 8  # parameters that vary where there are more
 _FEW = 50.0  # effective draws below which a comparison over all parameters says nothing
 _BLOCKS = 4  # of draws with points of their own, whose scatter is the Monte-Carlo error
-_ERRORS = {"few": 2.0, "many": 4.0}  # standard errors that are taken off: with many parameters hundreds of figures
+_ERRORS = {"few": 1.5, "many": 4.0}  # standard errors that are taken off: with many parameters hundreds of figures
 _Z95 = 1.959963984540054
 
 
