@@ -41,7 +41,7 @@ _JOINT = 500  # parameters up to which all of them vary in a comparison
 _DIRECTIONS = 8  # parameters that vary where there are more
 _FEW = 50.0  # effective draws below which a comparison over all parameters says nothing
 _BLOCKS = 4  # of draws with points of their own, whose scatter is the Monte-Carlo error
-_ERRORS = {"few": 1.5, "many": 4.0}  # standard errors that are taken off: with many parameters hundreds of figures
+_ERRORS = {"filled": 1.5, "few": 2.0, "many": 4.0}  # standard errors taken off: of many, hundreds of figures
 _Z95 = 1.959963984540054
 
 
@@ -234,7 +234,8 @@ def _compared(weighted: Weighted, marginals: SkewedMarginals, which: IntArray) -
     apart = np.abs([w @ y for y in below] - expected)
     distances = np.array([np.abs(mean), 0.5 * np.abs(np.log(variance)), apart.max(axis=0)])
     noise = np.array([errors[0], errors[1], errors[2:].max(axis=0)])
-    excess = distances - _ERRORS["few" if len(which) <= EVEN else "many"] * noise
+    amount = "filled" if len(which) <= FILLED else "few" if len(which) <= EVEN else "many"
+    excess = distances - _ERRORS[amount] * noise
     rows, worst = np.arange(3), np.argmax(excess, axis=1)
     beyond = np.maximum(excess[rows, worst], 0.0)
     return Comparison(distances[rows, worst], noise[rows, worst], beyond, which, len(w), weighted.k, weighted.effective)
