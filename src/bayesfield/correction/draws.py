@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from bayesfield.learning.objective import Objective
     from bayesfield.learning.precision.base import Precision
 
-WEIGHED = 16384  # draws with importance weights
+WEIGHED = 32768  # draws with importance weights
 CHAINED = 300_000  # evaluations that chains may take: 1,024 of them 100 moves of 3
 MOST = 500  # parameters of a posterior that is made of draws
 _LEAST = 2048  # draws with which to begin at all
-_GOALS = {"few": 5000.0, "many": 2000.0}  # effective draws: P(λ > 0) to 0.005 (less, for even points), and to 0.01
+_GOALS = {"few": 10_000.0, "many": 2000.0}  # effective draws: P(λ > 0) to 0.004 (less, for even points), and to 0.01
 _CHAIN_GOALS = {"few": 30_000.0, "many": 4000.0}  # the same without even points
 _CHAINS = {"few": 1024, "many": 64}
 _MARGIN = 1.5  # times the draws that just reach the goal
