@@ -25,6 +25,7 @@ NAMES = (
     "samplers",
     "crf",
     "holes",
+    "pseudo",
     "contrast",
     "evidence",
     "edges",

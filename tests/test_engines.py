@@ -164,6 +164,9 @@ def test_preview_knows_the_size_of_the_tree():
         graph = compiled(case.field).graph
         announced = bf.Exact().preview(graph)
         bf.infer(case.field, case.parameters, bf.Exact())
+        if "joint states" in announced.detail:
+            assert announced.entries == np.prod(graph.arrays.cardinality)
+            continue
         tree = graph.plans[("junction tree", bf.Exact())]
         empty_clique = 1 if len(tree.columns) and tree.separator_ptr[-1] == tree.separator_ptr[-2] else 0
         assert abs(int(tree.table_ptr[-1]) - announced.entries) <= empty_clique

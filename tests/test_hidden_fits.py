@@ -227,7 +227,7 @@ BAD = {
     "no case observes it": (lambda: bf.fit(bf.chain(2), [[1, None], [-1, None]]), "no case observes 'x1'; .*hidden"),
     "contradiction": (lambda: bf.fit(EVEN, [[0, 0, 0, NONE], [1, 0, NONE, 0], [0, 0, NONE, 1]]), "row 2 observes has"),
     "forbidden": (lambda: bf.fit(EVEN, [[1, 0, 0, NONE], [0, 0, 0, 0]]), "forbids"),
-    "method": (lambda: bf.fit(bf.chain(2), [[1, None], [1, 1]], method="pseudo_likelihood"), "complete cases"),
+    "method": (lambda: bf.fit(bf.chain(2), [[1, None], [1, 1]], method="cd"), "complete cases"),
     "starts": (lambda: bf.fit(bf.chain(2), [[1, None], [1, 1]], starts=0), "starts is a whole number"),
     "hidden": (lambda: bf.chain(2).with_hidden(["z"]), "no variable 'z'"),
     "visible": (lambda: bf.restricted_boltzmann(0, 2), "visible is a whole number"),

@@ -20,9 +20,9 @@ from bayesfield.learning.precision.at import precision_at
 from bayesfield.learning.search.by_name import METHODS as KNOWN
 from bayesfield.learning.search.contrastive import contrastive_divergence
 from bayesfield.learning.search.iterative_scaling import iterative_scaling, scaling_groups
+from bayesfield.learning.search.kept_newton import composite_map
 from bayesfield.learning.search.learner import LEARNERS
 from bayesfield.learning.search.minimise import newton
-from bayesfield.learning.search.pseudo_likelihood import composite_map
 from bayesfield.posterior.edges import edges_of
 
 from awkward import CASES
@@ -613,18 +613,18 @@ def test_a_dense_field_needs_no_engine(monkeypatch):
 
 def test_sampling_gives_the_curvature_where_bethe_cannot(monkeypatch):
     """Only where the engine was picked by cost: one that was asked for is not replaced."""
-    field = bf.pairwise(26, itertools.combinations(range(26), 2), states=(-1, 1))
-    X = bf.sample(field, np.full(351, 0.03), 400, 0, engine=bf.Sampled(burn_in=200))
+    rng = np.random.default_rng(0)
+    pairs = {tuple(sorted(rng.choice(100, 2, replace=False).tolist())) for _ in range(300)}
+    field = bf.pairwise(100, sorted(pairs), states=(-1, 1))
+    X = bf.sample(field, np.full(field.n_parameters, 0.03), 400, 0, engine=bf.Sampled(burn_in=200))
 
     def fails(*args):
         raise bf.IndefiniteCurvature("no curvature here")
 
     monkeypatch.setattr(bf.Bethe, "response", fails)
-    with pytest.warns(bf.FitWarning, match="have not met"):  # where pseudo-moments end, chains mix slowly
-        posterior = bf.fit(field, X, method="pseudo_moments")
+    posterior = bf.fit(field, X, method="pseudo_moments")
     assert posterior.record.response.startswith("Sampled")
     assert "no curvature here" in posterior.record.choice[-1]
-    assert posterior.record.inference.outcome is bf.Outcome.SLOW
     with pytest.raises(bf.IndefiniteCurvature, match="no curvature here"):
         bf.fit(field, X, method="pseudo_moments", engine="bethe")
 

@@ -1,5 +1,7 @@
 """Chains that say when they do not mix: in infer, fit, check, sample and evidence. Seeded.
 
+By single sites throughout, whose mixing is judged here; tests/test_moves.py has the moves that mix where these do not.
+
 What mixes is known without chains: from the transition matrix of a sweep on 3×3 lattices (relaxation time τ), from
 exact inference on larger ones. The limits of ``inference.sampling.mixing`` raise a false alarm about once in 1,000.
 """
@@ -18,6 +20,7 @@ from bayesfield.learning.phases.cases import field_objective
 from bayesfield.posterior.check import check_fit
 
 EDGES = [(i, i + 1) for i in range(9) if i % 3 < 2] + [(i, i + 3) for i in range(6)]
+SINGLE = bf.Sampled(moves="single")
 SLOW, QUICK = 30.0, 10.0  # τ in sweeps, beyond which the default chains (50 + 50 sweeps) must, or must not, be flagged
 
 
@@ -76,7 +79,7 @@ def weak(k):
 
 
 def alarms(make, cases):
-    return sum(not bf.infer(*make(k), bf.Sampled(seed=k)).status.converged for k in cases)
+    return sum(not bf.infer(*make(k), bf.Sampled(seed=k, moves="single")).status.converged for k in cases)
 
 
 def test_strong_lattices_are_flagged():
@@ -108,7 +111,9 @@ def test_the_figure_follows_the_relaxation_time(cases):
         couplings = rng.choice([-1, 1], 12) * rng.uniform(0.2, 2.0) * (rng.uniform(0.6, 1.0, 12) if k % 2 else 1.0)
         fields = np.full(9, rng.choice([0.0, 0.1]))
         tau = relaxation_time(fields, couplings)
-        beliefs = bf.infer(bf.grid(3, 3), np.concatenate([fields, by_field(couplings)]), bf.Sampled(seed=k))
+        beliefs = bf.infer(
+            bf.grid(3, 3), np.concatenate([fields, by_field(couplings)]), bf.Sampled(seed=k, moves="single")
+        )
         if (tau > SLOW and beliefs.mixing <= 1.0) or (tau < QUICK and beliefs.mixing > 1.0):
             wrong.append((k, tau, beliefs.mixing))
     assert len(wrong) <= len(cases) // 100, wrong
@@ -118,7 +123,7 @@ def test_errors_cover_the_truth_where_chains_do_not_mix():
     """Couplings 1 to 2, where the reported error was 0.02 and the true one 0.13 and more."""
     for k in range(8):
         field, parameters = strong(k)
-        beliefs, exact = (bf.infer(field, parameters, e) for e in (bf.Sampled(seed=k), bf.Exact()))
+        beliefs, exact = (bf.infer(field, parameters, e) for e in (bf.Sampled(seed=k, moves="single"), bf.Exact()))
         gap = np.abs(beliefs.mean - exact.mean)
         assert (gap <= 2.0 * beliefs.error + 0.01).all()
         assert beliefs.status.outcome is bf.Outcome.SLOW
@@ -133,7 +138,7 @@ def test_a_mode_that_chains_never_leave_and_never_find():
     parameters = np.r_[np.full(16, -4.0), np.full(120, 0.55)]
     known = compiled(field)
     theta = known.design.potentials(parameters)
-    engine = bf.Sampled()
+    engine = bf.Sampled(moves="single")
     ones = np.ones((5, 16), dtype=np.int64)
     answer = engine.infer(known.graph, theta, engine.begin(known.graph, theta, ones))
     assert answer.state.groups == 3
@@ -148,7 +153,7 @@ def test_check_passes_none(cases):
         field, parameters = strong(k)
         X = bf.sample(field, parameters, 100, k)
         objective = field_objective(field, X, bf.Normal(variance=1.0), bf.Exact())
-        engine = bf.Sampled(seed=k)
+        engine = bf.Sampled(seed=k, moves="single")
         found = check_fit(objective, field.parameter_names, parameters, np.ones(len(parameters)), engine)
         assert not found.passed
         assert found.mixing > 1.0
@@ -160,11 +165,11 @@ def test_fit_check_and_evidence_where_chains_do_not_mix():
     field = bf.grid(3, 3)
     X = bf.sample(field, np.repeat([0.0, 1.0], [9, 12]), 200, 0)
     with pytest.warns(bf.FitWarning, match="have not met"):
-        posterior = bf.fit(field, X, engine="sampled", correction="none")
+        posterior = bf.fit(field, X, engine=SINGLE, correction="none")
     assert posterior.record.status.outcome is bf.Outcome.SLOW
     assert posterior.record.status.mixing > 1.0
     assert posterior.record.inference.mixing > 1.0
-    for found in posterior.check(), bf.fit(field, X, engine="exact").check():
+    for found in posterior.check(engine=SINGLE), bf.fit(field, X, engine="exact").check(engine=SINGLE):
         assert not found.passed
         assert not found.mixed
         assert "have not met" in found.verdict
@@ -198,14 +203,14 @@ def test_symptom_network_mixes(data):
 def test_draws_warn():
     field = bf.grid(4, 4)
     with pytest.warns(bf.FitWarning, match="have not met"):
-        bf.sample(field, np.repeat([0.0, 1.0], [16, 24]), 400, 0, engine=bf.Sampled())
+        bf.sample(field, np.repeat([0.0, 1.0], [16, 24]), 400, 0, engine=SINGLE)
     bf.sample(field, np.repeat([0.0, 0.2], [16, 24]), 400, 0, engine=bf.Sampled())
     bf.sample(field, np.repeat([0.0, 1.0], [16, 24]), 5, 0, engine=bf.Sampled())  # so few cannot tell
 
 
 def test_log_z_tells_whether_chains_mixed():
     field = bf.grid(3, 3)
-    known, engine = compiled(field), bf.Sampled(chains=1024)
+    known, engine = compiled(field), bf.Sampled(chains=1024, moves="single")
     for coupling, mixed in (0.2, True), (1.2, False):
         theta = known.design.potentials(np.repeat([0.05, coupling], [9, 12]))
         tables = bf.Exact().infer(known.graph, theta).tables
@@ -224,7 +229,7 @@ def test_starts():
     assert ways == len(mixing.WAYS) == 3
     assert (states[2::3, 1:] == 1).all()
     assert set(states[2::3, 0]) == {0, 1}
-    energies = mixing._energies(known.graph, thetas, states)
+    energies = mixing.energies(known.graph, thetas, states)
     assert energies[1::3].mean() > energies[0::3].mean() + 10.0
     again, _, two = gibbs_chains.begun_apart(known.graph, thetas, 300, 0)
     assert two == 2

@@ -230,21 +230,21 @@ def test_auto_ends_in_sampling_where_nothing_else_is_right(data):
     posterior = bf.fit(field, (raw > raw.median()).astype(int), bf.Normal(variance=1.0))
     record = posterior.record
     assert record.engine.startswith("Sampled")
-    assert record.check.passed
-    assert all(
-        word in text for word, text in zip(("Bethe was chosen", "check", "sampling"), record.choice, strict=True)
-    )
-    assert "sampling took over" in str(record)
+    assert record.check is None  # the search compares its chains with others that began anew
+    (reason,) = record.choice
+    assert reason.startswith("sampling was chosen")
+    assert "dense" in reason
     assert record.correction.kind == "variational"
     assert posterior.check(5).passed
 
 
 def test_auto_stops_where_the_check_passes():
-    """A long narrow strip is exact; a 20×20 lattice is left to Kikuchi; weak dense couplings to Bethe."""
+    """A long narrow strip is exact; a 20×20 lattice is left to Kikuchi; a sparse random graph to Bethe."""
     rng = np.random.default_rng(0)
     lattice = bf.grid(20, 20)
-    dense = bf.pairwise(26, itertools.combinations(range(26), 2), states=(0, 1))
-    for field, scale, engine in (lattice, 0.2, "Kikuchi"), (dense, 0.05, "Bethe"):
+    pairs = {tuple(sorted(rng.choice(100, 2, replace=False).tolist())) for _ in range(300)}
+    sparse = bf.pairwise(100, sorted(pairs), states=(0, 1))
+    for field, scale, engine in (lattice, 0.2, "Kikuchi"), (sparse, 0.05, "Bethe"):
         X = bf.sample(field, scale * rng.normal(size=field.n_parameters), 200, rng, engine=bf.Sampled())
         record = bf.fit(field, X, bf.Normal(variance=0.05), correction="none").record
         assert record.engine.startswith(engine)
@@ -270,7 +270,7 @@ def test_chains_that_do_not_mix_are_noticed():
     field, rng = bf.grid(5, 5), np.random.default_rng(32)
     X = bf.sample(field, np.repeat([0.1, 0.8], [25, 40]), 200, rng)
     with pytest.warns(bf.FitWarning, match="mix too slowly"):
-        posterior = bf.fit(field, X, engine="sampled", correction="none")
+        posterior = bf.fit(field, X, engine=bf.Sampled(moves="single"), correction="none")
     assert posterior.record.status.outcome is bf.Outcome.SLOW
     with pytest.raises(bf.InvalidInput, match="did not end at a mode"):
         posterior.evidence()

@@ -29,7 +29,8 @@ EVEN = 24  # parameters up to which points fill the space evenly instead of at r
 TRUSTED = 0.7  # shape of the weights' tail up to which they are (Vehtari et al. 2024)
 _ALIKE = 0.8  # share of the draws that even weights are worth
 LEAST = 256  # draws below which the tail of the weights has no shape
-MOST_WEIGHED = 2048  # draws of a comparison with many parameters …
+MOST_WEIGHED = 8192  # draws of a comparison with many parameters …
+MORE = 4  # … which begins with a quarter of them, and goes on where these are too few and all of them would do …
 MOST_EVEN = 8192  # … and with up to so many, where they fill the space evenly: probabilities to 0.005
 FILLED = 16
 TOLERATED = np.array([0.1, 0.1, 0.01])  # shift (sd), width (log) and probability of a good posterior
@@ -129,7 +130,8 @@ def log_constant(precision: Precision, freedom: float = np.inf) -> float:
 
 def log_posteriors(objective: Objective, points: FloatArray) -> FloatArray:
     """log p(D|λ) + log p(λ) at each of the parameters, (S,), up to a constant; −∞ where there is no log Z."""
-    values, prior = objective.at_many(points).values, objective.prior
+    prior, few = objective.prior, points.shape[1] <= EVEN  # gradients with respect to few cost nothing
+    values = objective.at_many(points).values if few else objective.values(points)
     change: FloatArray | float = 0.0
     if prior.tails is not None:  # the objective has the prior's expansion about the mode
         change = np.array([prior.log_density(here) - prior.log_kernel(here) for here in points])
@@ -140,12 +142,16 @@ def log_posteriors(objective: Objective, points: FloatArray) -> FloatArray:
 
 def weigh(objective: Objective, proposal: Proposal) -> Weighted:
     """The draws with their importance weights."""
-    raw = log_posteriors(objective, proposal.points) - proposal.log_density
+    return _weighted(proposal.points, log_posteriors(objective, proposal.points) - proposal.log_density)
+
+
+def _weighted(points: FloatArray, raw: FloatArray) -> Weighted:
+    """Draws with these logarithms of weights, up to a constant."""
     if not np.isfinite(raw.max()):
-        return Weighted(proposal.points, np.full(len(raw), -np.log(len(raw))), np.inf, 0.0, raw)
+        return Weighted(points, np.full(len(raw), -np.log(len(raw))), np.inf, 0.0, raw)
     smoothed, k = pareto_smoothed(raw[None])
     effective = float(np.exp(-special.logsumexp(2.0 * smoothed[0])))
-    return Weighted(proposal.points, smoothed[0], float(k[0]), effective, raw)
+    return Weighted(points, smoothed[0], float(k[0]), effective, raw)
 
 
 # --- comparison -----------------------------------------------------------------------------------------------------
@@ -193,15 +199,28 @@ def compare(
     size = len(marginals.mean)
     which, weighted = np.arange(size), None
     if size <= _JOINT:
-        freedom = heavy(size) if size <= EVEN else np.inf
-        blocks = [propose(marginals, precision, count // _BLOCKS, rng, freedom) for _ in range(_BLOCKS)]
-        points, log_q = np.concatenate([b.points for b in blocks]), np.concatenate([b.log_density for b in blocks])
-        weighted = weigh(objective, Proposal(points, log_q))
-    if weighted is None or (size > EVEN and not (trusted(*weighted[2:4], count) and weighted.effective >= _FEW)):
+        first = count if size <= FILLED else count // MORE
+        weighted = weigh(objective, _in_blocks(marginals, precision, first, rng))
+        enough = 1.25 * ENOUGH * first / max(weighted.effective, 1e-9)
+        if trusted(*weighted[2:4], first) and weighted.effective < ENOUGH and first < enough <= count:
+            more = weigh(objective, _in_blocks(marginals, precision, int(enough) - first, rng))
+            points, raw = np.concatenate([weighted.points, more.points]), np.concatenate([weighted.raw, more.raw])
+            weighted = _weighted(points, raw)
+    if weighted is None or (
+        size > EVEN and not (trusted(*weighted[2:4], len(weighted.points)) and weighted.effective >= _FEW)
+    ):
         lean = np.abs(marginals.skewness) if marginals.skewness.any() else marginals.sd
         which = np.argsort(-lean, kind="stable")[:_DIRECTIONS]
-        weighted = weigh(objective, _along(marginals, precision, which, count, rng))
+        weighted = weigh(objective, _along(marginals, precision, which, count // MORE, rng))
     return _compared(weighted, marginals, which)
+
+
+def _in_blocks(marginals: SkewedMarginals, precision: Precision, count: int, rng: np.random.Generator) -> Proposal:
+    """Draws of all parameters, in blocks with points of their own; with heavy tails where parameters are few."""
+    size = len(marginals.mean)
+    freedom = heavy(size) if size <= EVEN else np.inf
+    blocks = [propose(marginals, precision, count // _BLOCKS, rng, freedom) for _ in range(_BLOCKS)]
+    return Proposal(np.concatenate([b.points for b in blocks]), np.concatenate([b.log_density for b in blocks]))
 
 
 def _along(

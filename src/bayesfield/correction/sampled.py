@@ -44,7 +44,9 @@ _RATE, _LEAST_RATE = 1.0, 0.3  # ρ at first, and at last where steps overshoot
 _SOME_DIRECTIONS = 96  # in a frame where chains are not fast
 _PER_DRAW = 64  # chains at each draw, at least; twice as many where they are fast
 _FEW_SWEEPS = 10  # of so many chains, at least
-_SNAPSHOTS = 4  # of their states, for the curvature, where chains are fast: one leaves widths of rare states rough
+_SNAPSHOTS = 4  # of their states, for the curvature, where chains are fast: one leaves widths of rare states rough, …
+_MANY = 200  # parameters whose curvature takes longer than the chains; there …
+_STATES = 160_000  # … so many states in a step are enough, and one snapshot, of the first step, while steps are long
 _SHORT = 3  # times fewer sweeps in the first steps, which are long, where chains are not fast
 _APPROACH = 3  # steps before their ends are averaged, at least, …
 _NEAR = 0.03  # … until one is shorter than that, root mean square in posterior sd, …
@@ -139,9 +141,13 @@ class _SpreadChains:
         per_draw = max(2 * _PER_DRAW if fast else _PER_DRAW, -(-engine.chains // len(z)))
         chains = per_draw * len(z)
         sweeps = min(engine.sweeps, max(_FEW_SWEEPS, (3 if fast else 1) * engine.sweeps * engine.chains // chains))
-        self.engine = replace(engine, chains=chains, sweeps=sweeps, snapshots=_SNAPSHOTS if fast else 1, shrink=False)
+        self._many = fast and z.shape[1] > _MANY
+        most = max(_STATES // chains, 1) if self._many else _SNAPSHOTS
+        snapshots = min(_SNAPSHOTS, most) if fast else 1
+        self.engine = replace(engine, chains=chains, sweeps=sweeps, snapshots=snapshots, shrink=False)
         self.even = np.empty((0, z.shape[1]))  # mean slope of each pair of draws, but for a constant
         self._chains: Chains | None = None
+        self._within: FloatArray | None = None
 
     @property
     def mixed(self) -> bool:
@@ -158,12 +164,15 @@ class _SpreadChains:
         engine = self.engine
         if short and not self.fast:
             engine = replace(engine, sweeps=-(-engine.sweeps // _SHORT), snapshots=1)
+        elif short and self._many:
+            engine = replace(engine, snapshots=1)
         self._chains = engine.spread(phase.graph, phase.design.potentials_many(draws), self._chains)
-        within = within_covariance(phase.graph, phase.design, self._chains.states, len(self.z))
+        if not (short and self._many) or self._within is None:  # while steps are long, any curvature nearby does
+            self._within = within_covariance(phase.graph, phase.design, self._chains.states, len(self.z))
         means = phase.weight * phase.design.expectations_many(self._chains.batch_means)
         self.even = (means[0::2] + means[1::2] - data[0::2] - data[1::2]) / 2
         halves = zip(np.array_split(means, 2), np.array_split(data, 2), strict=True)
         slopes = np.array([f.mean(axis=0) - d.mean(axis=0) + o.prior.pull(m) for f, d in halves])
         some = draws[: 2 * CURVATURES] if len(o.phases) > 1 else draws[:1]
         guessed = np.mean(np.array([o.observed_covariance(draw) for draw in some]), axis=0)
-        return slopes, o.sampled_precision(within, guessed)
+        return slopes, o.sampled_precision(self._within, guessed)

@@ -76,6 +76,9 @@ def columns_of(X: Any) -> Columns:
     """The columns of a DataFrame or of an array of two dimensions."""
     frame = isinstance(X, pd.DataFrame)
     names = [str(c) for c in X.columns] if frame else [f"x{j}" for j in range(X.shape[1])]
+    if not frame and len(X) == 1 and X.dtype.kind in "iuf" and not np.isinf(X).any():
+        # one image: a column for each of a million pixels, each with one value at most
+        return Columns(names, [() if v != v else (_whole(v),) for v in X[0].tolist()], None, 1, (), ())
     own = [X.iloc[:, j] if frame else pd.Series(X[:, j]) for j in range(len(names))]
     states = [_states(column, name) for column, name in zip(own, names, strict=True)]
     constant = tuple(name for column, name in zip(own, names, strict=True) if column.nunique() == 1)

@@ -22,6 +22,7 @@ from bayesfield.learning.search.learner import Request as SearchRequest
 from bayesfield.learning.search.minimise import checked_start, search, starting_points
 from bayesfield.learning.search.optimum import QUIET, Optimum, Progress
 from bayesfield.learning.search.sampled_newton import sampled_newton, sampled_start
+from bayesfield.learning.search.tied import surfaced, tied_start
 from bayesfield.posterior.certificate import certify, warn
 from bayesfield.posterior.check import check_fit
 from bayesfield.posterior.posterior import Posterior, reason_for_refusal
@@ -103,6 +104,9 @@ def fit_objective(model: Parametrised, objective: Objective, request: Request, d
             names = model.parameter_names if plan.profiles else ()
             allowed = Allowed(plan.certificate, plan.draws, plan.profiles, names)
         corrected = judged(found.objective, found.optimum, found.precision, corrected, allowed, generator, progress)
+        if found.objective.free.monte_carlo:
+            error = float(np.hypot(corrected.record.error, found.objective.free.monte_carlo))
+            corrected = corrected._replace(record=replace(corrected.record, error=error))
     record = _record(found, corrected, planned.counts.n_cases, time.perf_counter() - begun)
     record = replace(record, choice=reasons, check=check, prior=learned, plan=fit.planned.plan)
     if planned.plan.judged:
@@ -197,7 +201,10 @@ class _Fit:
                 precision = dense_precision(self.model, matrix, optimum.status, status)
                 return FittedMode(objective, curvature, optimum, precision, status, plan.method)
             return with_precision(self.model, objective, curvature, optimum, plan.form, plan.method)
-        asked = self.request
+        if objective.free.traits.streams:
+            here = tied_start(objective) if given is None else given
+            objective = curvature = surfaced(objective, here, self.progress)
+            given = objective.free.surface.centre
         points = starting_points(
             objective, given, asked.starts or (plan.starts if plan.starts > 1 else None), self.seed
         )
@@ -205,7 +212,9 @@ class _Fit:
             optimum = search(
                 objective, points, plan.method, plan.form, asked.tolerance, asked.max_iterations, self.progress
             )
-            return with_precision(self.model, objective, curvature, optimum, plan.form, plan.method)
+            fitted = with_precision(self.model, objective, curvature, optimum, plan.form, plan.method)
+            ended = getattr(objective.free, "status", None)  # of the chains that made the surface
+            return fitted if ended is None else replace(fitted, inference=ended)
         except NotSparse:
             if self.request.form != "auto":
                 raise
@@ -357,7 +366,9 @@ def _record(fitted: FittedMode, corrected: Corrected, n_cases: int, seconds: flo
         iterations=fitted.optimum.iterations,
         gradient_norm=float(np.linalg.norm(gradient)),
         distance=float(np.sqrt(max(float(gradient @ precision.solve(gradient)), 0.0))),
-        log_likelihood=np.nan if fitted.own else fitted.objective.likelihood(point.parameters, point.answers),
+        log_likelihood=np.nan
+        if fitted.own or fitted.objective.free.traits.relative
+        else fitted.objective.likelihood(point.parameters, point.answers),
         n_cases=n_cases,
         correction=corrected.record,
         seconds=seconds,

@@ -16,13 +16,15 @@ import numpy as np
 from bayesfield.correction.correct import KINDS
 from bayesfield.correction.draws import CHAINED
 from bayesfield.correction.draws import MOST as MOST_DRAWN
-from bayesfield.correction.importance import FILLED, LEAST, MOST_EVEN, MOST_WEIGHED
+from bayesfield.correction.importance import FILLED, LEAST, MORE, MOST_EVEN, MOST_WEIGHED
 from bayesfield.correction.profile import KNOTS, MOST_PROFILED, PARAMETERS, STEPS, form_along
 from bayesfield.correction.second_order import MAX_DIRECTIONS
 from bayesfield.correction.skewness import MOST, longer
-from bayesfield.correction.variational import CURVATURES, DIRECTIONS, FEW, MANY
+from bayesfield.correction.variational import CURVATURES, FEW, MANY, MIN_DIRECTIONS, directions
 from bayesfield.inference.by_name import as_engine
-from bayesfield.inference.sampling.sampled import Sampled
+from bayesfield.inference.sampling.sampled import Sampled, dense
+from bayesfield.inference.sampling.streamed import Streamed
+from bayesfield.inference.sampling.streams import CHAINS, seconds_a_sweep
 from bayesfield.learning.precision.matrix_free import KRYLOV, KRYLOV_ROOM
 from bayesfield.learning.search.by_name import MINIMISERS, as_method
 from bayesfield.learning.search.minimise import SEVERAL, unseen_parameters
@@ -44,9 +46,11 @@ _PRIOR, _AUTO = as_prior(None), as_engine("auto")
 BUDGET = 30.0  # seconds of counted work that a correction may take
 DENSE = 5000  # parameters up to which the precision is dense …
 SMALL = 1500  # … where the sparse form would do as well: it is 8 times faster at 1,160 parameters, 60 times at 4,720
-SAMPLED = 3000  # parameters up to which the sampled engine, whose covariance is dense, stands in for another
+SAMPLED = 6000  # parameters up to which the sampled engine, whose covariance is dense, stands in for another
 EXPENSIVE = 40.0  # seconds of one curvature, beyond which L-BFGS searches without
 EXACT_FIT = 60.0  # seconds of an exact search, beyond which sampling is the cheaper way to a checked one
+FEW_TIED, TIED = 8, 200  # parameters at most, and table entries for each at least, of fields that chains stream
+_STREAMED = 600  # sweeps of all chains of a search, where they forget in fifty
 _NEWTON = 8  # steps of a search with curvature, at most
 _LBFGS = 130  # inferences of one without, the products with the curvature that end it among them
 _ROUGH = 40  # inferences of a rough search, from one of several starts
@@ -54,6 +58,8 @@ _SAMPLED_STEPS = 14  # sampled inferences, each with its covariance
 _STEPS = 6  # natural-gradient steps
 _DRAWS = 640  # slopes that each of them takes, at most
 _SAMPLED_VARIATIONAL = 2000  # parameters up to which the sampled variational correction is taken
+_PLENTY = 20  # cases for each parameter, beyond which chains shift the mean to second order and leave the widths, …
+_FEW_PARAMETERS = 200  # … unless they are so few that more costs little
 _SPREAD = 16  # sampled inferences that one variational correction by chains is worth, with their covariances
 _CURVATURES_HELD, _HELD = 4, 100  # curvatures that are not dense, and products that each is worth
 _PROBED = 5000  # the same for one whose determinant is probed
@@ -145,7 +151,7 @@ def make_plan(objective: Objective, request: Request, engine: Engine | None = No
     chosen = asked.traits.chooses
     reasons: tuple[str, ...] = ()
     if chosen:
-        asked, reasons = _picked(objective, asked)
+        asked, reasons = _picked(objective, asked, request)
     elif not asked.traits.has_log_z:
         asked = asked.enough_for(objective.phases[0].cases)  # type: ignore[attr-defined]
     by_engine = objective.with_engine(asked)
@@ -189,7 +195,7 @@ def make_plan(objective: Objective, request: Request, engine: Engine | None = No
 def _without_engine(objective: Objective, request: Request, learner: Learner) -> Planned:
     """A learner that has all it needs, which then is asked neither for an engine's choice nor its price."""
     near = learner.minimised(objective)
-    counts, form = near.counts(), "block" if request.form == "block" else "dense"
+    counts, form = near.counts(), learner.form_of(near, request.form)
     kinds, why = _corrections(near, counts, request, form, False)
     seconds = _seconds(near, counts, counts.price, ("newton", form, "none"), 1, False)
     plan = Plan(
@@ -229,6 +235,11 @@ def refuse(objective: Objective, request: Request) -> None:
             "sampling takes one graph in this process: sequences have exact inference, and weights of graphs, or data "
             "on a client's workers, need an engine with log Z"
         )
+    if engine.traits.streams and not _tied(objective, request):
+        raise InvalidInput(
+            f"streaming chains are for up to {FEW_TIED} parameters tied over many variables of one graph, all of them "
+            'observed; take engine="auto"'
+        )
     if request.correction == "draws" and not objective.has_log_z:
         raise InvalidInput(
             'correction="draws" takes log Z at every draw, which sampling does not give; bf.sample_posterior(..., '
@@ -264,7 +275,7 @@ def _refuse_profiles(objective: Objective, request: Request) -> None:
 
 def _refuse_learner(learner: Any, objective: Objective, request: Request) -> None:
     data, name = objective.data, learner.name
-    if objective.hidden:
+    if objective.hidden and not (learner.takes_holes and getattr(data, "imputable", False)):
         raise InvalidInput(
             f'method="{name}" needs complete cases; with hidden variables or missing cells take "newton", "lbfgs" or '
             '"auto"'
@@ -285,8 +296,14 @@ def _refuse_learner(learner: Any, objective: Objective, request: Request) -> Non
 # --- decisions ------------------------------------------------------------------------------------------------------
 
 
-def _picked(objective: Objective, auto: Any) -> tuple[Engine, tuple[str, ...]]:
+def _picked(objective: Objective, auto: Any, request: Request) -> tuple[Engine, tuple[str, ...]]:
     """By its cost: exact where a search by it is affordable. All free phases must agree."""
+    if _tied(objective, request) and auto.exact.preview(objective.free.graph).entries > auto.max_entries:
+        entries = objective.free.graph.n_entries
+        return Streamed(), (
+            f"streaming chains were chosen: {objective.size} parameters are tied over {entries:,} table entries, and "
+            f"exact inference would need {auto.exact.preview(objective.free.graph).detail}",
+        )
     engine, reason = objective.phases[0].choose(auto)
     for phase in objective.phases[1:]:
         if engine.traits.exact and not phase.contrasts:
@@ -297,7 +314,27 @@ def _picked(objective: Objective, auto: Any) -> tuple[Engine, tuple[str, ...]]:
         if long > EXACT_FIT:
             engine, reason = objective.free.choose(replace(auto, max_entries=0))
             reason = f"{reason.partition(':')[0]}: an exact fit would take about {_rounded(long)} s of counted work"
+    free = objective.free
+    if not engine.traits.exact and free.samples and objective.prior.size <= SAMPLED and dense(free.graph):
+        engine = Sampled().enough_for(free.cases)
+        reason = f"sampling was chosen: {reason.partition(': ')[2]}; messages say little of fields as dense"
     return engine, (reason,)
+
+
+def _tied(objective: Objective, request: Request) -> bool:
+    """Whether few parameters stand for many table entries, all of them seen, so that chains need keep no states."""
+    phase, size = objective.phases[0], objective.size
+    if len(objective.phases) > 1 or not phase.samples or not 0 < size <= FEW_TIED or request.response is not None:
+        return False
+    if request.method not in ("auto", "newton", "lbfgs") or request.form not in ("auto", "dense"):
+        return False
+    if (
+        not objective.weight
+        or not objective.data.matches_moments
+        or not np.isfinite(objective.free.design.offset).all()
+    ):
+        return False
+    return objective.free.graph.n_entries >= TIED * size and objective.observed_codes() is not None
 
 
 def _form(asked: str, counts: Counts) -> str:
@@ -357,6 +394,8 @@ def _affordable(objective: Objective, counts: Counts, form: str, budget: float) 
         refined = holes * _STEPS * _DRAWS
         if refined > budget:
             return "mean", f"the variational one would take about {_rounded(refined)} s for the holes alone"
+        if size > _FEW_PARAMETERS and counts.weight > _PLENTY * size:
+            return "mean", f"more than {_PLENTY} cases a parameter: the posterior is nearly Gaussian"
         return ("variational", "") if size <= _SAMPLED_VARIATIONAL else ("mean", "too many parameters for more")
     refined = _variational_seconds(size, price, form)
     if refined < budget:
@@ -372,17 +411,21 @@ def _rounded(seconds: float) -> str:
 
 
 def _variational_seconds(size: int, price: Price, form: str) -> float:
-    least, most = DIRECTIONS["dense" if form == "dense" else "other"]
+    least = most = MIN_DIRECTIONS
+    if form != "dense" or size > MIN_DIRECTIONS:
+        least, most = directions(form, price)
     draws = 4 * max(min(size, most), least)  # two blocks of directions, with both signs
-    curvatures, each = (FEW if size > MANY else CURVATURES), price.covariance
+    curvatures, each = (FEW if size > MANY else CURVATURES), price.summed or price.covariance
     if form != "dense":
         curvatures, each = _CURVATURES_HELD, _HELD * price.covariance
-    return _STEPS * (draws * price.inference + 2 * curvatures * each)
+    return _STEPS * (draws * (price.each or price.inference) + 2 * curvatures * each)
 
 
 def _checked(counts: Counts, request: Request, chosen: bool) -> tuple[bool, tuple[str, ...]]:
     """Whether sampling checks the mode; and why not, where that is worth a word."""
-    if not chosen or not isinstance(request.method, str) or counts.exact or not counts.weight:
+    if not chosen or not isinstance(request.method, str) or not counts.weight:
+        return False, ()
+    if counts.exact or counts.streams or not counts.has_log_z:
         return False, ()
     if not counts.samples or counts.free_phases > 1:
         return False, ("not checked: sampling takes one graph in this process, each case counting alike",)
@@ -418,10 +461,10 @@ def _judged(
         return False, 0, 0
     if not counts.has_log_z or (learner is not None and not learner.at_mode) or not np.isfinite(total + each):
         return True, 0, 0
-    count = MOST_EVEN if size <= FILLED else MOST_WEIGHED
-    while count >= LEAST and count * each > max(_JUDGED * total, _JUDGED_ALWAYS):
+    count = MOST_EVEN if size <= FILLED else MOST_WEIGHED // MORE
+    while count >= LEAST and count * counts.price.value > max(_JUDGED * total, _JUDGED_ALWAYS):
         count //= 2  # coarsely: the same data through another door have another price, and should have the same plan
-    count = count if count >= LEAST else 0
+    count = (count if size <= FILLED else MORE * count) if count >= LEAST else 0
     draws = drawable and request.correction == "auto" and count
     allowed = min(request.budget, max(total, _DRAWN))
     return True, count, int(min(allowed / each, 4 * CHAINED)) if draws else 0
@@ -464,9 +507,12 @@ def _seconds(
     (method, form, kind), size, price = how, counts.size, counts.price
     skewness = 2 * size * price.inference if size <= MOST and kind != "none" else 0.0
     if method == SAMPLED_NEWTON:
+        skewness = 2 * price.inference if skewness else 0.0
         search = _SAMPLED_STEPS * (price.inference + price.covariance)
         correction = (_SPREAD if kind == "variational" else 1) * (price.inference + price.covariance)
     else:
+        if counts.streams:
+            return _streamed_seconds(objective), ("the correction", _variational_seconds(size, price, form))
         rough = _ROUGH * starts * price.inference if starts > 1 else 0.0
         steps = _NEWTON * (price.inference + price.covariance) if method == "newton" else _LBFGS * price.inference
         search = rough + steps + curvature.covariance
@@ -478,6 +524,11 @@ def _seconds(
         judge = objective.free.with_engine(Sampled().enough_for(counts.weight)).price(size)
         parts.append(("the check", judge.inference + judge.covariance))
     return tuple(parts)
+
+
+def _streamed_seconds(objective: Objective) -> tuple[str, float]:
+    phase = objective.free
+    return "the chains", _STREAMED * CHAINS * seconds_a_sweep(phase.graph, phase.design)
 
 
 def _bytes(objective: Objective, counts: Counts, curvature: Objective, how: tuple[str, str], checked: bool) -> float:

@@ -14,6 +14,8 @@ from bayesfield.types import FloatArray, GraphArrays, IntArray
 Plan = TypeVar("Plan")
 
 _CELLS = 1_000_000  # of data that a thread is worth
+_DENSE_PAIRS = 16  # entries of the matrix of all indicators for one of a table, up to which it is the faster way
+_INDICATORS = 8192  # cases whose indicators are multiplied together
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +77,8 @@ def counts(graph: Graph, codes: IntArray | NDArray[np.int32]) -> FloatArray:
         total = np.zeros(graph.n_entries)
         kernel.count_entries(graph.arrays, codes, total)
         return total
+    if graph.pairs and float(graph.arrays.node_ptr[-1]) ** 2 <= _DENSE_PAIRS * graph.n_entries:
+        return _pair_counts(graph.arrays, codes)
     parts = parallel.shares(0, len(codes), least=_CELLS // max(codes.shape[1], 1) + 1)
     totals = [np.zeros(graph.n_entries) for _ in parts]
 
@@ -85,6 +89,27 @@ def counts(graph: Graph, codes: IntArray | NDArray[np.int32]) -> FloatArray:
     for other in totals[1:]:
         totals[0] += other  # whole numbers: the same in any order
     return totals[0]
+
+
+def _pair_counts(g: GraphArrays, codes: IntArray | NDArray[np.int32]) -> FloatArray:
+    """The same for dense pairs: all tables from one matrix product of indicators, whole numbers in single precision."""
+    nodes, total = int(g.node_ptr[-1]), np.zeros(int(g.table_ptr[-1]))
+    joint = np.zeros((nodes, nodes))
+    for first in range(0, len(codes), _INDICATORS):
+        here = codes[first : first + _INDICATORS]
+        one = np.zeros((len(here), nodes), dtype=np.float32)
+        one[np.arange(len(here))[:, None], g.node_ptr[:-1] + here] = 1.0
+        joint += one.T @ one
+    total[:nodes] = np.diag(joint)
+    ends, strides = g.scope.reshape(-1, 2), g.stride.reshape(-1, 2)
+    shapes = g.cardinality[ends]
+    for qi, qj in np.unique(shapes, axis=0).tolist():
+        some = np.flatnonzero((shapes == (qi, qj)).all(axis=1))
+        for s in range(qi):
+            for t in range(qj):
+                at = g.table_ptr[some] + s * strides[some, 0] + t * strides[some, 1]
+                total[at] = joint[g.node_ptr[ends[some, 0]] + s, g.node_ptr[ends[some, 1]] + t]
+    return total
 
 
 def weighted_counts(graph: Graph, codes: IntArray, weights: FloatArray) -> FloatArray:
@@ -140,6 +165,24 @@ def unique_rows(rows: IntArray, n: int) -> tuple[IntArray, IntArray]:
         return rows, np.arange(len(rows))
     _, where, inverse = np.unique(keys, return_index=True, return_inverse=True)
     return rows[where], inverse.reshape(-1)
+
+
+def distinct_rows(rows: NDArray[Any]) -> tuple[IntArray, IntArray]:
+    """Where each distinct row of small whole numbers stands first, (M,), and which of them every row is, (N,).
+
+    By a hash of 64 bits, with every row compared to the one that it is taken for; where two differ, by sorting.
+    """
+    keys: Any = np.random.default_rng(0).integers(1, 2**63, size=rows.shape[1], dtype=np.uint64)
+    hashed = np.zeros(len(rows), dtype=np.uint64)
+    for i in range(rows.shape[1]):
+        hashed ^= (rows[:, i].astype(np.uint64) + np.uint64(2)) * keys[i]
+        hashed ^= hashed >> np.uint64(29)
+        hashed *= np.uint64(0xBF58476D1CE4E5B9)
+    _, where, which = np.unique(hashed, return_index=True, return_inverse=True)
+    which = which.reshape(-1)
+    if len(where) < len(rows) and any((c != c[where][which]).any() for c in rows.T):
+        _, where, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    return where, which.reshape(-1)
 
 
 def offsets(sizes: IntArray) -> IntArray:

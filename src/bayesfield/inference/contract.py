@@ -18,7 +18,8 @@ class Traits(NamedTuple):
     exact: its means and covariances are those of the model. has_log_z: it gives log Z. linear_response: its covariances
     come from one sparse system, so that the precision has a sparse form. as_published: the paper has posteriors by it
     without a correction, and so does ``correction="auto"`` where a user asks for it. chooses: it stands for another
-    engine, ``choose(graph)``. batched: it has ``infer_many``.
+    engine, ``choose(graph)``. batched: it has ``infer_many``. streams: the search makes a surface of log Z about
+    the mode, by chains that stream the features (learning.search.tied). relative: log Z is known up to a constant.
     """
 
     exact: bool = False
@@ -27,17 +28,22 @@ class Traits(NamedTuple):
     as_published: bool = False
     chooses: bool = False
     batched: bool = False
+    streams: bool = False
+    relative: bool = False
 
 
 class Price(NamedTuple):
     """Counted work of one inference and of one covariance of all features, in seconds on one core of our machine.
 
-    each: of one of many inferences that are asked for in one call, where that is cheaper; else 0.
+    each: of one of many inferences that are asked for in one call, where that is cheaper; else 0. value: of one of many
+    log Z without the rest, likewise. summed: of one of many covariances whose sum is asked for, likewise.
     """
 
     inference: float
     covariance: float
     each: float = 0.0
+    value: float = 0.0
+    summed: float = 0.0
 
 
 @runtime_checkable

@@ -13,7 +13,6 @@ import numpy as np
 from bayesfield.graph.compiled import compiled, potentials_at
 from bayesfield.graph.condition import condition
 from bayesfield.inference.by_name import as_engine
-from bayesfield.inference.sampling.gibbs_chains import mixed_draws
 from bayesfield.inference.sampling.sampled import Sampled, sampling_error
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.types import Cost, FitWarning, FloatArray, IntArray, InvalidInput, Marginals, Outcome, Status
@@ -159,7 +158,7 @@ def sample(
     chosen: Any = as_engine(engine)
     if isinstance(chosen, Sampled):
         seed = int(generator.integers(2**31))
-        drawn, mixing = mixed_draws(compiled_field.graph, theta, n, chosen.burn_in, chosen.sweeps, seed)
+        drawn, mixing = chosen.draws(compiled_field.graph, theta, n, seed)
         if mixing is not None and not mixing.mixed:
             text = f"these draws are not from the field: {Outcome.SLOW.value}; {mixing}"
             warnings.warn(text, FitWarning, stacklevel=2)

@@ -72,6 +72,12 @@ class GaussianPrior:
             return self.precision @ vectors
         return self.precision * vectors if vectors.ndim == 1 else self.precision[:, None] * vectors
 
+    def rooted(self, noise: FloatArray) -> FloatArray:
+        """(F, D) vectors with covariance Λ⁻¹ from standard normal ones."""
+        if self.precision.ndim == 2:
+            return np.asarray(linalg.cholesky(self.precision, lower=True) @ noise)
+        return np.sqrt(self.precision)[:, None] * noise
+
     def plus(self, matrix: FloatArray) -> FloatArray:
         """matrix + Λ⁻¹; the matrix is changed in place."""
         if self.independent:
@@ -164,7 +170,8 @@ class Pointwise(NamedTuple):
 
 class Counts(NamedTuple):
     """What a plan is made from: parameters, cases and their weight, prices of an evaluation and a curvature; what the
-    phases can do. linear: P has a sparse form. samples: Gibbs chains can stand in. blocks: P is known by blocks."""
+    phases can do. streams: the search makes a surface of log Z. linear: P has a sparse form.
+    samples: Gibbs chains can stand in. blocks: P is known by blocks."""
 
     size: int
     n_cases: int
@@ -179,6 +186,7 @@ class Counts(NamedTuple):
     samples: bool
     free_phases: int
     blocks: bool
+    streams: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,12 +234,14 @@ class Objective:
 
     def counts(self) -> Counts:
         """All that a plan is made from."""
-        inference = covariance = each = held = 0.0
+        inference = covariance = each = value = summed = held = 0.0
         for phase in self.phases:
             price = phase.price(self.prior.size)
             inference += price.inference
             covariance += price.covariance
             each += price.each or price.inference
+            value += price.value or price.each or price.inference
+            summed += price.summed or price.covariance
             held += phase.bytes()
         first, traits = self.phases[0], [phase.traits for phase in self.phases]
         contrasts = [phase.contrasts for phase in self.phases]
@@ -239,7 +249,7 @@ class Objective:
             size=self.prior.size,
             n_cases=self.data.n_cases,
             weight=first.cases,
-            price=Price(inference, covariance, each),
+            price=Price(inference, covariance, each, value, summed),
             bytes=held,
             exact=all(t.exact for t in traits),
             has_log_z=all(t.has_log_z for t in traits),
@@ -253,6 +263,7 @@ class Objective:
             and not first.samples
             and traits[0].exact
             and _blocks_fit(first),
+            streams=traits[0].streams,
         )
 
     def price(self) -> Price:
@@ -293,6 +304,14 @@ class Objective:
             gradients += phase.weight * found.means
             kept.append(found.states)
         return Points(values, gradients, kept)
+
+    def values(self, points: FloatArray) -> FloatArray:
+        """The values of ``at_many`` alone, (S,)."""
+        away = points - self.prior.location
+        values = 0.5 * np.einsum("sf,sf->s", away, self.prior.times(away.T).T) - points @ self.statistic - self.constant
+        for phase in self.phases:
+            values = values + phase.weight * phase.log_z_many(points)
+        return np.where(np.isfinite(values), values, np.inf)
 
     def log_likelihood(self, point: Point) -> float:
         """Σ_n log p(x_n|λ)."""

@@ -292,6 +292,11 @@ def _at_mode(o: Objective, mode: FloatArray) -> tuple[float, FloatArray, float]:
     """log p(D|λ) + log p(λ), −∇ of it, and its Monte-Carlo error."""
     point = o.at(mode)
     log_prior = o.prior.log_density(mode)
+    if o.free.traits.relative:
+        raise InvalidInput(
+            "no log evidence: chains that stream the features tell log Z about the mode up to a constant only; fit "
+            "with bf.Kikuchi(), or with bf.Sampled(), which integrates"
+        )
     if o.has_log_z:
         if not np.isfinite(point.value):
             raise InvalidInput(f"no log evidence: the engine has no log Z at the mode ({point.status})")

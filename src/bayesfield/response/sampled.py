@@ -36,6 +36,15 @@ def within_covariance(graph: Graph, design: Design, states: NDArray[np.int32], b
     return bit_covariance(graph, known, by_chain, parts, scale)
 
 
+def pooled_covariance(graph: Graph, design: Design, states: NDArray[np.int32]) -> FloatArray | None:
+    """Covariance over all states, (snapshots, chains, n), by bits, (F, F); None where features have more values."""
+    known = graph.plan_with("two-valued", design, lambda: two_valued(graph, design))
+    if known is None:
+        return None
+    rows = states.reshape(-1, states.shape[2])
+    return bit_covariance(graph, known, rows, [slice(0, len(rows))], 1.0 / max(len(rows) - 1, 1))
+
+
 class SampleResponse(Response):
     """Covariance within batches of sampled states.
 

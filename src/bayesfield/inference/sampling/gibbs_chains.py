@@ -21,6 +21,7 @@ from bayesfield.types import FloatArray, GraphArrays, IntArray
 
 if TYPE_CHECKING:
     from bayesfield.graph.structure import Graph
+    from bayesfield.inference.sampling.moves import Moves
 
 _LONELY = 16  # chains in a batch below which a large field is swept colour by colour
 _LARGE = 1000  # variables
@@ -35,6 +36,7 @@ class Chains(NamedTuple):
 
     Chain c began in way c mod groups (mixing.WAYS). early: states that are kept until they are old enough to tell
     whether chains remember them; lag: sweeps since then. mixing: None where chains are too few, or too young, to tell.
+    moves: by what they move, with its state; None for single sites.
     """
 
     states: NDArray[np.int32]  # (snapshots, chains, n), the last is where they stand
@@ -44,6 +46,7 @@ class Chains(NamedTuple):
     early: NDArray[np.int32]  # (chains, n)
     lag: int
     mixing: Mixing | None = None
+    moves: Moves | None = None
 
 
 class Colouring(NamedTuple):
@@ -127,17 +130,24 @@ def _many_states(
 
 
 def mixed_draws(
-    graph: Graph, theta: FloatArray, n: int, burn_in: int, sweeps: int, seed: int
+    graph: Graph, thetas: FloatArray, n: int, burn_in: int, sweeps: int, seed: int, moves: Moves | None = None
 ) -> tuple[IntArray, Mixing | None]:
-    """The states of n chains that began apart, after all their sweeps, (n, variables); and whether they mixed."""
-    batches = _batches(graph, n, burn_in + sweeps)
-    thetas = np.broadcast_to(theta, (batches, len(theta)))
+    """The states of n chains that began apart, after all their sweeps, (n, variables); and whether they mixed.
+
+    thetas: ``shared``. moves: by what they move; None for single sites.
+    """
     states, seeds, ways = begun_apart(graph, thetas, n, seed)
+    advance = run if moves is None else moves.run
     lag = max(burn_in, sweeps // 2)
-    run(graph, thetas, states, seeds, burn_in + sweeps - lag, count=False)
+    advance(graph, thetas, states, seeds, burn_in + sweeps - lag, count=False)
     before = states.copy()
-    run(graph, thetas, states, seeds, lag, count=False)
+    advance(graph, thetas, states, seeds, lag, count=False)
     return states.astype(np.int64), judge(graph, thetas, before, states[None], ways, lag, 1)
+
+
+def shared(graph: Graph, theta: FloatArray, n: int, sweeps: int) -> FloatArray:
+    """One θ for all batches that n chains of so many sweeps are worth."""
+    return np.broadcast_to(theta, (_batches(graph, n, sweeps), len(theta)))
 
 
 def gibbs_draws(graph: Graph, theta: FloatArray, n: int, sweeps: int, seed: int) -> IntArray:

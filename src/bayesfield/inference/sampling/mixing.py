@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 FEWEST = 16  # chains that can tell
 WAYS = ("at random", "at low temperature", "at the data")
+_SQUARE = 1000  # variables whose square is a trifle
 _ALONG, _SINGLE = 0.05, 0.1  # correlations allowed, along v and for one variable
 _NOISE = 4.0  # standard errors of a correlation
 _ONE_OF_MANY, _BY_CHANCE = 1e-4, 1e-3  # probability of the largest correlation, and of the largest difference
@@ -92,13 +93,13 @@ def judge(
     scores = _scores(int(graph.arrays.cardinality.max()))
     x, y = (batch.centred(scores[s]) for s in (before, kept[-1]))
     direction, along = _slowest(x, y, groups)
-    energies = [_energies(graph, thetas, s) for s in (before, *_some(kept))]
-    first, last = (batch.centred(e[:, None])[:, 0] for e in (energies[0], energies[-1]))
+    at = [energies(graph, thetas, s) for s in (before, *_some(kept))]
+    first, last = (batch.centred(e[:, None])[:, 0] for e in (at[0], at[-1]))
     of_energy, single = _correlation(first, last), _largest_overlap(before, kept[-1], len(scores), batch)
     noise, largest = _NOISE / np.sqrt(chains), -special.ndtri(_ONE_OF_MANY / n) / np.sqrt(chains)
     memory = float(max(along / max(_ALONG, noise), of_energy / max(_SINGLE, noise), single / max(_SINGLE, largest)))
     means = np.mean([scores[s] for s in _some(kept)], axis=0, dtype=np.float32)
-    figures = np.column_stack([means, means @ direction, np.mean(energies[1:], axis=0)])
+    figures = np.column_stack([means, means @ direction, np.mean(at[1:], axis=0)])
     most = float(np.clip(max(along, of_energy, single), 0.0, 1.0))
     return Mixing(max(memory, 0.0), _apart(batch.centred(figures), groups), most, lag, groups)
 
@@ -235,11 +236,30 @@ def _apart(figures: NDArray[np.float32], groups: int) -> float:
     return worst / float(-special.stdtrit(chains - groups, _BY_CHANCE / (2 * columns * groups)))
 
 
-def _energies(graph: Graph, thetas: FloatArray, states: States) -> FloatArray:
+def energies(graph: Graph, thetas: FloatArray, states: States) -> FloatArray:
     """θ(x) of every chain, by its batch's potentials."""
     result = np.empty(len(states))
+    square = graph.binary_pairs and len(graph.arrays.cardinality) <= _SQUARE
     for b, theta in enumerate(thetas):
         first, last = (len(states) * k // len(thetas) for k in (b, b + 1))
         finite = np.where(np.isfinite(theta), theta, _FORBIDDEN)
-        kernel.energies(graph.arrays, finite, states[first:last], result[first:last])
+        if square:
+            result[first:last] = _quadratic(graph, finite, states[first:last])
+        else:
+            kernel.energies(graph.arrays, finite, states[first:last], result[first:last])
+    return result
+
+
+def _quadratic(graph: Graph, theta: FloatArray, states: States) -> FloatArray:
+    """The same but for a constant, where all is binary: hᵀx + xᵀJx, by products of matrices. On 40 variables with all
+    pairs it takes a twentieth of the time of looking up entries."""
+    g, n = graph.arrays, len(graph.arrays.cardinality)
+    h = theta[g.node_ptr[:-1] + 1] - theta[g.node_ptr[:-1]]
+    tables, pairs = theta[g.table_ptr[0] :].reshape(-1, 4), g.scope.reshape(-1, 2)
+    J = np.zeros((n, n))
+    J[pairs[:, 0], pairs[:, 1]] = tables[:, 3] - tables[:, 2] - tables[:, 1] + tables[:, 0]
+    np.add.at(h, pairs[:, 0], tables[:, 2] - tables[:, 0])
+    np.add.at(h, pairs[:, 1], tables[:, 1] - tables[:, 0])
+    x = states.astype(np.float64)
+    result: FloatArray = np.einsum("cn,cn->c", x @ J + h, x)
     return result

@@ -1,6 +1,7 @@
-"""The sampled engine: many Gibbs chains, Rao-Blackwellised means, sample covariances, and their Monte-Carlo errors.
+"""The sampled engine: many chains, Rao-Blackwellised means, sample covariances, and their Monte-Carlo errors.
 
-No log Z. For dense fields, where Bethe and Kikuchi break down and a junction tree does not fit.
+log Z on request only (``log_partition``). For dense fields, where Bethe and Kikuchi break down and a junction tree does
+not fit.
 """
 
 from __future__ import annotations
@@ -9,13 +10,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesfield import memory
 from bayesfield.inference.contract import Price, Traits
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.inference.sampling import gibbs_chains as gibbs
 from bayesfield.inference.sampling.gibbs_chains import Chains
-from bayesfield.inference.sampling.mixing import judge, unmixed_error
+from bayesfield.inference.sampling.mixing import Mixing, judge, unmixed_error
+from bayesfield.inference.sampling.moves import Clusters, Moves, Single, clusters_help, has_spins
+from bayesfield.inference.sampling.tempering import tempered
+from bayesfield.inference.sampling.thermodynamic import LogPartition, log_partition
 from bayesfield.response.sampled import SampleResponse
 from bayesfield.types import (
     Cost,
@@ -36,6 +41,9 @@ if TYPE_CHECKING:
 _BATCHES = 16  # groups of chains: their spread is the Monte-Carlo error
 _MOST_CHAINS = 40_000  # that a fit takes by itself
 _SHRINKABLE = 2000  # parameters up to which a dense target of the shrinkage is made
+MANY_NEIGHBOURS = 12  # on average, beyond which messages are not asked
+MOVES = ("auto", "single", "clusters", "tempering")
+_MOST_UPDATES = 3e10  # of sites, by a ladder of √n temperatures, that "auto" takes: half a minute
 _TARGET = Bethe(max_sweeps=200, max_direct=0)
 
 
@@ -47,6 +55,8 @@ class Sampled(Options):
     snapshots: how many times in between the states are kept for covariances. shrink: whether sample covariances are
     shrunk towards linear response where that exists. error: Monte-Carlo error, in posterior standard deviations, at
     which a fit with this engine ends; it takes at least four times as many chains as cases. seed: of everything.
+    moves: "single" (sites), "clusters" (Swendsen & Wang, for binary pairs), "tempering" (a ladder of temperatures), or
+    "auto": single sites, and where chains have not mixed by them, clusters if no loop is frustrated, then tempering.
     """
 
     chains: int = 4096
@@ -56,8 +66,11 @@ class Sampled(Options):
     shrink: bool = True
     error: float = 0.05
     seed: int = 0
+    moves: str = "auto"
 
     def __post_init__(self) -> None:
+        if self.moves not in MOVES:
+            raise InvalidInput(f"moves must be one of {', '.join(MOVES)}; got {self.moves!r}")
         if self.chains < 2 or self.sweeps < self.snapshots or self.snapshots < 1 or self.burn_in < 0:
             raise InvalidInput("Sampled needs at least 2 chains, and sweeps ≥ snapshots ≥ 1")
         if not self.error > 0.0:
@@ -73,10 +86,9 @@ class Sampled(Options):
         """Updates of sites, faster where all factors are binary pairs; samples times the square of the features."""
         n = len(graph.arrays.cardinality)
         updates = self.chains * (self.sweeps + self.burn_in) * (n + len(graph.arrays.scope))
-        samples = float(self.chains * self.snapshots)
-        return Price(
-            1e-3 + (1e-10 if graph.binary_pairs else 1e-8) * updates, 1e-3 + 2e-10 * samples * size * (size + 50)
-        )
+        samples, by_bits = float(self.chains * self.snapshots), graph.binary_pairs and dense(graph)
+        covariance = 5e-12 * samples * size * (size + 500) if by_bits else 2e-10 * samples * size * (size + 50)
+        return Price(1e-3 + (1e-10 if graph.binary_pairs else 1e-8) * updates, 1e-3 + covariance)
 
     def preview(self, graph: Graph) -> Cost:
         g = graph.arrays
@@ -100,42 +112,112 @@ class Sampled(Options):
             if not mixing.mixed:
                 outcome, error = Outcome.SLOW, np.sqrt(error**2 + mixing.kept * tables * (1.0 - tables))
         worst = float(error.max(initial=0.0))
-        detail = f"{self.chains} chains × {self.sweeps} sweeps, largest error of a mean {worst:.2g}; {how}"
+        by = "" if chains.moves is None else f" {chains.moves}"
+        detail = f"{self.chains} chains × {self.sweeps} sweeps{by}, largest error of a mean {worst:.2g}; {how}"
         return Marginals(float("nan"), tables, Status(outcome, self.sweeps, worst, detail, mixing=figure), chains)
 
-    def spread(self, graph: Graph, thetas: FloatArray, start: Chains | None = None) -> Chains:
-        """Chains at many potentials at once, thetas (batches, T): an equal share of the chains at each."""
-        return self._run(graph, thetas, start, parts=len(thetas))
+    def spread(self, graph: Graph, thetas: FloatArray, start: Chains | None = None, parts: int | None = None) -> Chains:
+        """Chains at many potentials at once, thetas (batches, T): an equal share of the chains at each.
+
+        parts: 1 where all potentials are the same.
+        """
+        return self._run(graph, thetas, start, len(thetas) if parts is None else parts)
 
     def begin(self, graph: Graph, theta: FloatArray, cases: IntArray | None = None) -> Chains:
         """Chains after their burn-in, which began at random, at low temperature, and at the cases (N, n) if given."""
         return self._begin(graph, np.broadcast_to(theta, (self.batches, len(theta))), cases)
 
+    def draws(self, graph: Graph, theta: FloatArray, n: int, seed: int) -> tuple[IntArray, Mixing | None]:
+        """The states of n chains after burn_in + sweeps, (n, variables), and whether they mixed."""
+        first: str = "single" if self.moves == "auto" else self.moves
+        drawn, mixing = np.empty((0, 0), dtype=np.int64), None
+        thetas = gibbs.shared(graph, theta, n, self.burn_in + self.sweeps)
+        for name in (first, *self._others(graph, thetas, first)):
+            if name == first or (mixing is not None and not mixing.mixed):
+                moves = None if name == "single" else self._moves(graph, thetas, name, n)
+                drawn, mixing = gibbs.mixed_draws(graph, thetas, n, self.burn_in, self.sweeps, seed, moves)
+        return drawn, mixing
+
+    def log_partition(self, graph: Graph, theta: FloatArray, goal: float = 0.05) -> LogPartition:
+        """log Z with its error, in nats, by thermodynamic integration or along a ladder of temperatures."""
+        return log_partition(graph, theta, self, self.infer(graph, theta).tables, goal)
+
+    def _moves(self, graph: Graph, thetas: FloatArray, name: str, chains: int) -> Moves:
+        theta = np.ascontiguousarray(thetas[0] if thetas.strides[0] == 0 else thetas.mean(axis=0))
+        if name == "tempering":
+            inner = Clusters() if clusters_help(graph, theta) else Single()
+            return tempered(graph, thetas, chains, self.seed, inner)
+        if not has_spins(graph, theta):
+            raise InvalidInput(
+                'moves="clusters" needs variables of two states, joined by pairs, none of them forbidden (−inf); take '
+                'moves="tempering" or "single"'
+            )
+        return Clusters()
+
+    def _others(self, graph: Graph, thetas: FloatArray, name: str) -> list[str]:
+        """What "auto" tries next where chains have not mixed, by counts."""
+        if self.moves != "auto":
+            return []
+        n = len(graph.arrays.cardinality)
+        theta = np.ascontiguousarray(thetas[0] if thetas.strides[0] == 0 else thetas.mean(axis=0))
+        others = ["clusters"] if name == "single" and clusters_help(graph, theta) else []
+        affordable = self.chains * (self.burn_in + self.sweeps) * float(n) ** 1.5 <= _MOST_UPDATES
+        return [*others, "tempering"] if name != "tempering" and affordable else others
+
     def _begin(self, graph: Graph, thetas: FloatArray, cases: IntArray | None) -> Chains:
         memory.require(self.preview(graph), "sampling", "Take fewer chains: bf.Sampled(chains=…).")
         states, seeds, ways = gibbs.begun_apart(graph, thetas, self.chains, self.seed, cases)
+        single = self.moves in ("auto", "single")
+        moves = None if single else self._moves(graph, thetas, self.moves, self.chains)
+        return self._burnt_in(graph, thetas, states, seeds, ways, moves)
+
+    def _burnt_in(
+        self,
+        graph: Graph,
+        thetas: FloatArray,
+        states: NDArray[np.int32],
+        seeds: NDArray[np.uint64],
+        ways: int,
+        moves: Moves | None,
+    ) -> Chains:
+        run = (moves or Single()).run
         unjudged = min(self.burn_in, self.burn_in + self.sweeps - self._lag)
-        gibbs.run(graph, thetas, states, seeds, unjudged, count=False)
+        run(graph, thetas, states, seeds, unjudged, count=False)
         early = states.copy()
-        gibbs.run(graph, thetas, states, seeds, self.burn_in - unjudged, count=False)
-        return Chains(states[None], seeds, np.empty((0, 0)), ways, early, self.burn_in - unjudged)
+        run(graph, thetas, states, seeds, self.burn_in - unjudged, count=False)
+        return Chains(states[None], seeds, np.empty((0, 0)), ways, early, self.burn_in - unjudged, moves=moves)
 
     def _run(self, graph: Graph, thetas: FloatArray, start: Chains | None, parts: int) -> Chains:
-        """parts: how many of the batches' potentials differ, 1 or all."""
+        """parts: how many of the batches' potentials differ, 1 or all. Other moves follow where these do not mix."""
         if start is None:
             start = self._begin(graph, thetas, None)
         else:
             memory.require(self.preview(graph), "sampling", "Take fewer chains: bf.Sampled(chains=…).")
+        chains = self._counted(graph, thetas, start, parts)
+        if chains.mixing is None or chains.mixing.mixed:
+            return chains
+        for name in self._others(graph, thetas, "single" if start.moves is None else start.moves.name):
+            moves = self._moves(graph, thetas, name, len(start.seeds))
+            states, seeds = chains.states[-1].copy(), chains.seeds.copy()
+            begun = self._burnt_in(graph, thetas, states, seeds, start.groups, moves)
+            chains = self._counted(graph, thetas, begun, parts)
+            if chains.mixing is None or chains.mixing.mixed:
+                break
+        return chains
+
+    def _counted(self, graph: Graph, thetas: FloatArray, start: Chains, parts: int) -> Chains:
+        moves = None if start.moves is None else start.moves.copy()
+        run = (moves or Single()).run
         states, seeds, sums = start.states[-1].copy(), start.seeds.copy(), np.zeros(thetas.shape)
         kept = np.empty((self.snapshots, *states.shape), dtype=np.int32)
         for k, part in enumerate(np.array_split(np.arange(self.sweeps), self.snapshots)):
-            sums += gibbs.run(graph, thetas, states, seeds, len(part))
+            sums += run(graph, thetas, states, seeds, len(part))
             kept[k] = states
         means, lag = gibbs.normalised(graph.arrays, sums), start.lag + self.sweeps
         if lag < self._lag:
-            return start._replace(states=kept, seeds=seeds, batch_means=means, lag=lag)
+            return start._replace(states=kept, seeds=seeds, batch_means=means, lag=lag, moves=moves)
         mixing = judge(graph, thetas, start.early, kept, start.groups, lag, parts)
-        return Chains(kept, seeds, means, start.groups, states, 0, mixing)
+        return Chains(kept, seeds, means, start.groups, states, 0, mixing, moves)
 
     @property
     def _lag(self) -> int:
@@ -157,7 +239,7 @@ class Sampled(Options):
 
     def target(self, graph: Graph, design: Design, theta: FloatArray) -> FloatArray | None:
         """What covariances are shrunk towards: Bethe's, if wanted, if messages settle, and if it is one."""
-        if not self.shrink or design.matrix.shape[1] > _SHRINKABLE:
+        if not self.shrink or design.matrix.shape[1] > _SHRINKABLE or dense(graph):
             return None
         beliefs = _TARGET.infer(graph, theta)
         if not beliefs.status.converged:
@@ -166,6 +248,13 @@ class Sampled(Options):
             return _TARGET.response(graph, design, theta, beliefs).covariance()
         except IndefiniteCurvature:
             return None
+
+
+def dense(graph: Graph) -> bool:
+    """Whether a variable has so many neighbours on average that messages, which take them for independent, say
+    little: then nothing is asked of them."""
+    g = graph.arrays
+    return len(g.scope) > MANY_NEIGHBOURS * max(len(g.cardinality), 1)
 
 
 def monte_carlo_error(batch_means: FloatArray) -> FloatArray:

@@ -7,6 +7,9 @@ From a product of independent variables, potentials θ₀ with known Z₀, along
 with the Rao-Blackwellised tables b_β of chains that are carried from one β to the next. The integral is by Kronrod's
 rule of 15 points, going up and coming down again: the two ways differ where chains mix slowly. That difference and the
 one from Gauss's rule of 7 points are part of the error. Batches of chains tell the rest.
+
+Where those chains do not mix, along a ladder of temperatures instead (sampling.tempering): log Z(0) is the number of
+joint states, and each step up is a ratio by Bennett's method, whose states swap.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bayesfield.inference.sampling.tempering import Tempering, log_ratios
 from bayesfield.types import FloatArray, InvalidInput
 
 if TYPE_CHECKING:
@@ -57,13 +61,48 @@ class LogPartition(NamedTuple):
 def log_partition(graph: Graph, theta: FloatArray, engine: Sampled, tables: FloatArray, goal: float) -> LogPartition:
     """log Z at θ. tables: beliefs there, whose marginals make the product. goal: the error to reach.
 
-    Sweeps are doubled until the error is that small, up to some thousands.
+    By the engine's moves; "auto" takes a ladder where single sites do not mix.
     """
     if not np.isfinite(theta).all():
         raise InvalidInput(
             "log Z by sampling needs a field without forbidden states (−inf): no product of independent variables is "
             "near it; take bf.Exact(), bf.Kikuchi() or bf.Bethe()"
         )
+    if engine.moves == "tempering":
+        return _by_ladder(graph, theta, engine, goal)
+    if engine.moves != "auto":
+        return _integrated(graph, theta, engine, tables, goal)
+    integrated = _integrated(graph, theta, replace(engine, moves="single"), tables, goal)
+    if integrated.mixing is None or integrated.mixing <= 1.0:
+        return integrated
+    return _by_ladder(graph, theta, replace(engine, moves="tempering"), goal)
+
+
+def _by_ladder(graph: Graph, theta: FloatArray, engine: Sampled, goal: float) -> LogPartition:
+    """Runs of the ladder until the spread over batches of chains is as small as the goal."""
+    run = replace(engine, snapshots=1)
+    chains = run.begin(graph, theta)
+    thetas = np.broadcast_to(theta, (run.batches, len(theta)))
+    ladder: Tempering = chains.moves  # type: ignore[assignment]
+    ladder.record = []
+    means: list[FloatArray] = []
+    while True:
+        chains = run.spread(graph, thetas, chains, parts=1)
+        ladder = chains.moves  # type: ignore[assignment]
+        energies = np.transpose(np.array(ladder.record), (1, 2, 0))  # (R, chains, sweeps)
+        parts = np.array_split(energies, run.batches, axis=1)
+        means.append(np.array([log_ratios(ladder.betas, e.reshape(len(e), -1)).sum() for e in parts]))
+        each = np.mean(means, axis=0)
+        noise = float(each.std(ddof=1) / np.sqrt(len(each)))
+        if noise <= goal or len(means) * run.sweeps >= _MOST_SWEEPS:
+            states = float(np.log(graph.arrays.cardinality).sum())
+            return LogPartition(
+                states + float(each.mean()), noise, None if chains.mixing is None else chains.mixing.figure
+            )
+
+
+def _integrated(graph: Graph, theta: FloatArray, engine: Sampled, tables: FloatArray, goal: float) -> LogPartition:
+    """Sweeps are doubled until the error is as small as the goal, up to some thousands."""
     nodes = graph.arrays.node_ptr[-1]
     product = np.zeros_like(theta)
     product[:nodes] = np.log(np.maximum(tables[:nodes], 1e-12))

@@ -10,9 +10,20 @@ import numpy as np
 from bayesfield import memory, parallel
 from bayesfield.inference.contract import Price, Traits
 from bayesfield.inference.trees import tree_plan
+from bayesfield.inference.trees.joint_states import (
+    JointResponse,
+    JointStates,
+    covariance_sum,
+    feature_covariance,
+    infer_many,
+    joint_states,
+    log_z_many,
+)
+from bayesfield.kernels.trees import joint
 from bayesfield.kernels.trees import passes as trees
 from bayesfield.response.base import Response, TableResponse, require_dense
-from bayesfield.response.components import UNION, component_covariance, joint_states
+from bayesfield.response.components import UNION, component_covariance
+from bayesfield.response.components import joint_states as states_of_components
 from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput, Marginals, Options, Outcome, Status
 
 if TYPE_CHECKING:
@@ -22,6 +33,7 @@ if TYPE_CHECKING:
 
 _ADVICE = "Use bf.Bethe(), which needs only the model's own tables, or condition on more evidence."
 _SURE = 5e7  # bytes that there always are
+_DENSE = 4  # joint states for each entry of the junction tree, up to which all joint states are summed over instead
 _SLAB = 1_000_000  # numbers of directions that are carried in one piece
 _WORTH = 200_000  # entries of tables that are worth a thread
 _DIRECTIONS = 32  # derivatives carried at a time: long enough for vector registers, short enough for the cache
@@ -29,7 +41,7 @@ _DIRECTIONS = 32  # derivatives carried at a time: long enough for vector regist
 
 @dataclass(frozen=True, repr=False)
 class Exact(Options):
-    """Exact inference by a junction tree.
+    """Exact inference by a junction tree; by all joint states where the field is dense.
 
     tries: how many rounds of greedy orders to try, ties broken at random after the first; the cheapest order wins, and
     trees that stay large are searched for six times as long. seed: of the ties.
@@ -41,19 +53,49 @@ class Exact(Options):
     traits = Traits(exact=True, batched=True)
 
     def price(self, graph: Graph, size: int) -> Price:
+        states = self._joint_states(graph)
+        if states is not None:
+            return states.price(size)
         entries = float(self.preview(graph).entries)
         each = 1e-6 + 4.5e-8 * graph.n_entries + 6e-9 * entries * (1.0 + min(entries / 5e4, 2.5))  # beyond the cache
         return Price(5e-5 + 5e-8 * entries, 3e-4 + 2e-8 * entries * size, each)
 
     def preview(self, graph: Graph) -> Cost:
-        """Size of the junction tree; found without building it."""
+        """Size of the junction tree, found without building it; or how many joint states are summed over instead."""
+        states = self._joint_states(graph)
+        if states is not None:
+            return Cost(states.size, states.bytes, f"a sum over {states.size:,} joint states")
+        return self._tree_cost(graph)
+
+    def _tree_cost(self, graph: Graph) -> Cost:
         key = ("size of the junction tree", self)
         if key not in graph.plans:
             graph.plans[key] = tree_plan.cost(graph.arrays, self._elimination(graph))
         cost: Cost = graph.plans[key]
         return cost
 
+    def prepare(self, graph: Graph) -> None:
+        """What inference needs of the structure alone."""
+        if self._joint_states(graph) is None:
+            self.junction_tree(graph)
+
+    def _joint_states(self, graph: Graph) -> JointStates | None:
+        """The layout of all joint states where the junction tree of a field of pairs has about as many entries."""
+        key = ("all joint states", self)
+        if key not in graph.plans:
+            log_size = float(np.log(graph.arrays.cardinality).sum())
+            dense = log_size <= np.log(_DENSE * max(self._tree_cost(graph).entries, 1))
+            graph.plans[key] = joint_states(graph.arrays) if dense else None
+        result: JointStates | None = graph.plans[key]
+        return result
+
     def infer(self, graph: Graph, theta: FloatArray, start: Any = None) -> Marginals:
+        states = self._joint_states(graph)
+        if states is not None:
+            beliefs = np.empty(len(theta))
+            log_z = joint.infer(states.arrays, theta, beliefs)
+            if np.isfinite(log_z):
+                return Marginals(log_z, beliefs, _EXACT, states)
         key = ("junction tree", self)
         tree = graph.plans[key] if key in graph.plans else self.junction_tree(graph)
         tables, marginal, beliefs = np.empty(tree.table_ptr[-1]), np.empty(tree.buffer_size), np.empty(len(theta))
@@ -64,6 +106,11 @@ class Exact(Options):
 
     def infer_many(self, graph: Graph, thetas: FloatArray) -> tuple[FloatArray, FloatArray]:
         """log Z, (S,), and beliefs, (S, T), at many potentials (S, T); −∞ where every state has probability zero."""
+        states = self._joint_states(graph)
+        if states is not None:
+            log_z, beliefs = infer_many(states, thetas)
+            if np.isfinite(log_z).all():
+                return log_z, beliefs
         tree = self.junction_tree(graph)
         log_z, beliefs = np.empty(len(thetas)), np.empty_like(thetas)
         if thetas.size <= _WORTH:
@@ -76,8 +123,23 @@ class Exact(Options):
         parallel.thread_map(part, parallel.shares(0, len(thetas), least=max(1, _WORTH // max(thetas.shape[1], 1))))
         return log_z, beliefs
 
+    def log_z_many(self, graph: Graph, thetas: FloatArray) -> FloatArray:
+        """log Z alone, (S,), at many potentials (S, T)."""
+        states = self._joint_states(graph)
+        if states is not None:
+            log_z = log_z_many(states, thetas)
+            if np.isfinite(log_z).all():
+                return log_z
+        return self.infer_many(graph, thetas)[0]
+
     def covariance_sum(self, graph: Graph, design: Design, thetas: FloatArray) -> FloatArray | None:
-        """Σ_s Cov_s of the features at potentials (S, T), in one compiled call; None where the field is large."""
+        """Σ_s Cov_s of the features at potentials (S, T), all at once; None where the field is large."""
+        states = self._joint_states(graph)
+        if states is not None:
+            log_z, beliefs = infer_many(states, thetas)
+            if np.isfinite(log_z).all():
+                products = covariance_sum(states, thetas, log_z, beliefs)
+                return feature_covariance(graph, states, design, products)
         if design.matrix.shape[0] * design.matrix.shape[1] > _SLAB or len(graph.arrays.cardinality) >= UNION:
             return None
         directions = np.ascontiguousarray(design.matrix.toarray())
@@ -88,6 +150,8 @@ class Exact(Options):
         return (result + result.T) / 2
 
     def response(self, graph: Graph, design: Design, theta: FloatArray, marginals: Marginals) -> Response:
+        if isinstance(marginals.state, JointStates):
+            return JointResponse(graph, design, marginals.state, theta, marginals)
         return TreeResponse(self, graph, design, theta, *marginals.state)
 
     def maximise(self, graph: Graph, theta: FloatArray) -> tuple[IntArray, Status]:
@@ -125,7 +189,7 @@ class Exact(Options):
     def junction_tree(self, graph: Graph) -> TreeArrays:
         key = ("junction tree", self)
         if key not in graph.plans:
-            cost = self.preview(graph)
+            cost = self._tree_cost(graph)
             if cost.bytes > _SURE:
                 memory.require(cost, "exact inference", _ADVICE)
             graph.plans[key] = tree_plan.layout(graph.arrays, found=self._elimination(graph))
@@ -156,7 +220,7 @@ class TreeResponse(TableResponse):
         small = self._engine.covariance_sum(self._graph, self.design, self._theta[None])
         if small is not None:
             return small
-        states = joint_states(self._graph) if len(self._graph.arrays.cardinality) >= UNION else None
+        states = states_of_components(self._graph) if len(self._graph.arrays.cardinality) >= UNION else None
         if states is None:
             return super().covariance()
         require_dense(self.size, "the full covariance")

@@ -67,7 +67,8 @@ def _greedy(ptr: IntArray, neighbours: IntArray, log_size: FloatArray, tries: in
     )  # fmt: skip
     best, best_total = np.arange(n, dtype=np.int64), float(MAX_ENTRIES)
     for attempt in range(_PATIENCE * max(tries, 1)):
-        if attempt >= tries and best_total < _LARGE:
+        hopeless = attempt > 0 and best_total >= MAX_ENTRIES  # four heuristics have found none that is possible
+        if hopeless or (attempt >= tries and best_total < _LARGE):
             break
         for heuristic in heuristics if attempt == 0 else heuristics[:2]:
             jitter = np.arange(n) / max(n, 1) if attempt == 0 else rng.random(n)

@@ -38,6 +38,7 @@ class Phase(ABC):
 
     weight: float
     samples = False
+    monte_carlo = 0.0  # error of the mode that its sampled means leave, in posterior sd
 
     @property
     def cases(self) -> float:
@@ -82,6 +83,11 @@ class Phase(ABC):
         states = [a.state if a.status.converged else start for a, start in zip(answers, before, strict=True)]
         means = np.array([a.mean for a in answers]).reshape(points.shape)
         return Answers(np.array([a.log_z for a in answers], dtype=np.float64), means, good, states)
+
+    def log_z_many(self, points: FloatArray) -> FloatArray:
+        """log Z alone at each of the parameters (S, F), (S,); NaN where inference does not converge."""
+        answers = self.at_many(points)
+        return np.where(answers.good, answers.log_z, np.nan)
 
     @abstractmethod
     def response(self, answer: Answer) -> Response:

@@ -6,6 +6,7 @@ approximate engine both terms are its own: the contrastive free energy (19), whi
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -38,7 +39,8 @@ class Cases:
     codes: (N, n), −1 in the holes; some of the cases only where others keep them (``here`` False). counts: (T,) how
     often tables that are observed whole take each entry. weight: N, the sum of the weights (N,), which are None where
     each case counts once. clamped: the cases with holes, None where there are none. matches_moments: whether a search
-    may begin at pseudo-moments: where tables stand for many cases.
+    may begin at pseudo-moments: where tables stand for many cases. composites: the phases of their composite
+    likelihoods, by the size of blocks, once made.
     """
 
     field: CompiledField
@@ -48,6 +50,7 @@ class Cases:
     weights: FloatArray | None = None
     clamped: Clamped | None = None
     here: bool = True
+    composites: dict[int, Any] = dataclasses.field(default_factory=dict, init=False, repr=False)
     matches_moments = True
 
     @property
@@ -63,6 +66,11 @@ class Cases:
     def complete(self) -> bool:
         """Whether nothing is hidden in any."""
         return self.clamped is None
+
+    @property
+    def imputable(self) -> bool:
+        """Whether every variable is seen in some case that is here, so that holes are cells and not variables."""
+        return self.here and bool((self.codes >= 0).any(axis=0).all())
 
     def frequencies(self) -> FloatArray:
         """How often the data take each table entry, (T,), by the cases that observe its table whole, with one case's

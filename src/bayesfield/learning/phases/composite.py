@@ -20,173 +20,111 @@ V = P⁻¹ where J = H (blocks as independent as they seem; the true likelihood)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg
 
 from bayesfield import parallel
-from bayesfield.inference.contract import Engine, Price, Traits
-from bayesfield.kernels.likelihood import composite as kernel
+from bayesfield.graph.structure import distinct_rows
 from bayesfield.learning.objective import GaussianPrior, Objective, Point
-from bayesfield.learning.phases.base import Answer, Phase
 from bayesfield.learning.phases.blocks import block_arrays, grown_blocks
+from bayesfield.learning.phases.conditionals import CompositePhase
+from bayesfield.learning.phases.scored import ScoredPairs, ScoredPhase, scored_pairs
 from bayesfield.learning.precision.dense import DensePrecision
-from bayesfield.response.base import Response, require_dense
-from bayesfield.types import FloatArray, IntArray, Outcome, Status
+from bayesfield.types import FloatArray
 
 if TYPE_CHECKING:
-    from bayesfield.graph.compiled import CompiledField
     from bayesfield.learning.phases.cases import Cases
-
-_CASES = 512  # that one thread takes at a time
-_KEPT = 1e8  # entries of blocks' curvatures that are kept between products
-_CONDITIONALS = Status(Outcome.EXACT, detail="of every block given the rest")
-
-
-@dataclass(frozen=True, eq=False)
-class CompositePhase(Phase):
-    """−Σ_n Σ_B log p(x_B | rest). distinct: the cases, (M, n); counts: how often each occurs, (M,)."""
-
-    field: CompiledField
-    blocks_of: kernel.Blocks
-    distinct: IntArray
-    counts: FloatArray
-    weight: float = 1.0
-
-    @property
-    def cases(self) -> float:
-        return float(self.counts.sum())
-
-    @property
-    def traits(self) -> Traits:
-        return Traits()
-
-    def choose(self, engine: Any) -> tuple[Engine, str]:
-        raise TypeError("conditionals are small tables: there is no engine to choose")
-
-    def price(self, size: int) -> Price:
-        M, own = float(len(self.distinct)), np.diff(self.blocks_of.local_ptr).astype(np.float64)
-        return Price(1e-4 + 1e-8 * M * own.sum(), 1e-3 + 1e-9 * M * (own * own).sum())
-
-    def bytes(self) -> float:
-        return float(self.distinct.nbytes + 16 * self.field.graph.n_entries)
-
-    def at(self, parameters: FloatArray, start: Any = None) -> Answer:
-        theta = self.field.design.potentials(parameters)
-        g = self.field.graph.arrays
-
-        def part(rows: slice) -> tuple[float, FloatArray]:
-            slope = np.zeros(len(theta))
-            value = kernel.value_and_slope(g, self.blocks_of, theta, self.distinct[rows], self.counts[rows], slope)
-            return value, slope
-
-        parts = parallel.thread_map(part, self.parts()) or [(0.0, np.zeros(len(theta)))]
-        mean = self.field.design.expectations(np.sum([s for _, s in parts], axis=0))
-        return Answer(float(sum(v for v, _ in parts)), mean, _CONDITIONALS, None, theta)
-
-    def response(self, answer: Answer) -> Response:
-        return CompositeResponse(self, answer.found)
-
-    def variances(self, answer: Answer) -> FloatArray:
-        total = np.zeros(self.field.design.matrix.shape[1])
-        for local, gram in CompositeResponse(self, answer.found).grams():
-            np.add.at(total, local, np.diag(gram))
-        return total
-
-    def scores(self, theta: FloatArray, rows: slice = slice(None)) -> FloatArray:
-        """s_n of the distinct cases, (M, F)."""
-        out = np.zeros((len(self.distinct[rows]), self.field.design.matrix.shape[1]))
-        kernel.scores(self.field.graph.arrays, self.blocks_of, self.design_rows(), theta, self.distinct[rows], out)
-        return out
-
-    def gram(self, theta: FloatArray, b: int) -> FloatArray:
-        """Σ_n Cov(f | rest) of one block, over its own parameters."""
-        size = int(self.blocks_of.local_ptr[b + 1] - self.blocks_of.local_ptr[b])
-        gram, where = np.zeros((size, size)), np.zeros(self.field.design.matrix.shape[1], dtype=np.int64)
-        g = self.field.graph.arrays
-        rows = self.design_rows()
-        kernel.curvature(g, self.blocks_of, rows, theta, self.distinct, self.counts, b, where, gram)
-        return gram
-
-    def design_rows(self) -> kernel.Rows:
-        A = self.field.design.matrix
-        return kernel.Rows(A.indptr.astype(np.int64), A.indices.astype(np.int64), A.data)
-
-    def parts(self) -> list[slice]:
-        """The cases in shares that threads take."""
-        return [slice(k, k + _CASES) for k in range(0, len(self.distinct), _CASES)]
-
-
-class CompositeResponse(Response):
-    """H at one θ."""
-
-    def __init__(self, phase: CompositePhase, theta: FloatArray) -> None:
-        super().__init__(phase.field.design)
-        self._phase, self._theta = phase, theta
-        self._kept: dict[int, list[FloatArray]] = {}
-
-    def product(self, vectors: FloatArray) -> FloatArray:
-        out = np.zeros(vectors.shape)
-        for local, gram in self.grams():
-            out[local] += gram @ vectors[local]
-        return out
-
-    def covariance(self) -> FloatArray:
-        """H, (F, F)."""
-        require_dense(self.size, "a composite likelihood's curvature", "Give an engine for it: response=bf.Bethe().")
-        total = np.zeros((self.size, self.size))
-        for local, gram in self.grams():
-            kernel.scatter(gram, local, total)
-        return total
-
-    def grams(self) -> Iterator[tuple[IntArray, FloatArray]]:
-        """The parameters of each block and H over them; kept for the next product where there is room."""
-        b, step = self._phase.blocks_of, 4 * parallel.cores()
-        room = (np.diff(b.local_ptr).astype(np.float64) ** 2).sum() <= _KEPT
-        for first in range(0, len(b.states), step):
-            some = range(first, min(first + step, len(b.states)))
-            grams = self._kept.get(first) or parallel.thread_map(lambda k: self._phase.gram(self._theta, k), some)
-            if room:
-                self._kept[first] = grams
-            for k, gram in zip(some, grams, strict=True):
-                yield b.local[b.local_ptr[k] : b.local_ptr[k + 1]], gram
+_MADE = 5e10  # multiplications that J may take, beyond which it is made of sums of scores …
+_LEAST, _GROUPS = 5, 16_384  # … so many for each parameter at least, and so many at most: widths to 0.6 %
 
 
 def composite_objective(
     cases: Cases, prior: GaussianPrior, block: int = 1, blocks: Sequence[Iterable[int]] | None = None
 ) -> Objective:
     """The composite likelihood of complete cases. blocks: instead of growing them up to ``block`` joint states."""
-    field = cases.field
-    if blocks is None:
-        blocks = field.graph.plan(("blocks", block), lambda g: grown_blocks(g, block))
-    distinct, which = np.unique(cases.codes, axis=0, return_inverse=True)
-    counts = np.bincount(which.reshape(-1), cases.weights, minlength=len(distinct)).astype(np.float64)
-    phase = CompositePhase(field, block_arrays(field, blocks), np.ascontiguousarray(distinct), counts)
+    if blocks is not None:
+        phase = _phase(cases, blocks, None)
+    else:
+        if block not in cases.composites:  # the plan and the fit ask for the same
+            cases.composites[block] = _grown(cases, block)
+        phase = cases.composites[block]
     return Objective(prior, (phase,), np.zeros(prior.size), 0.0, cases)
 
 
-def sandwich(objective: Objective, point: Point) -> DensePrecision:
-    """V⁻¹ = P (J + Λ⁻¹)⁻¹ P, at the optimum.
+def _grown(cases: Cases, block: int) -> CompositePhase:
+    field = cases.field
+    blocks = field.graph.plan(("blocks", block), lambda g: grown_blocks(g, block))
+    pairs = None
+    if block == 1:
+        pairs = field.graph.plan_with("scored pairs", field.design, lambda: scored_pairs(field))
+    return _phase(cases, blocks, pairs)
 
-    With J + Λ⁻¹ = L Lᵀ and L⁻¹P = QR it is RᵀR: Cholesky's factor of V⁻¹ is Rᵀ, with no product that squares P.
+
+def _phase(cases: Cases, blocks: Sequence[Iterable[int]], pairs: ScoredPairs | None) -> CompositePhase:
+    where, which = distinct_rows(cases.codes)
+    counts = np.bincount(which, cases.weights, minlength=len(where)).astype(np.float64)
+    distinct, arrays = np.ascontiguousarray(cases.codes[where]), block_arrays(cases.field, blocks)
+    if pairs is not None:
+        return ScoredPhase(cases.field, arrays, distinct, counts, pairs=pairs)
+    return CompositePhase(cases.field, arrays, distinct, counts)
+
+
+def sandwich(objective: Objective, point: Point, curvature: FloatArray | None = None) -> DensePrecision:
+    """V⁻¹ = P (J + Λ⁻¹)⁻¹ P, at the optimum. curvature: P, where a search has it already."""
+    P = objective.curvature(point) if curvature is None else curvature
+    return godambe(objective.prior.plus(score_variance(objective, point)), P)
+
+
+def godambe(middle: FloatArray, bread: FloatArray) -> DensePrecision:
+    """V⁻¹ of V = A⁻¹ M A⁻ᵀ, bread A and middle M.
+
+    With M = L Lᵀ and L⁻¹A = QR it is RᵀR: Cholesky's factor of V⁻¹ is Rᵀ, with no product that squares A.
     """
-    inner = linalg.cholesky(objective.prior.plus(score_variance(objective, point)), lower=True)
-    half = linalg.solve_triangular(inner, objective.curvature(point), lower=True)
+    inner = linalg.cholesky(middle, lower=True)
+    half = linalg.solve_triangular(inner, bread, lower=True)
     upper = linalg.qr(half, mode="r", overwrite_a=False)[0] if len(half) else half
     lower = (upper * np.where(np.diag(upper) < 0, -1.0, 1.0)[:, None]).T
     return DensePrecision(half.T @ half, np.ascontiguousarray(lower))
 
 
+def score_groups(objective: Objective) -> int:
+    """How many sums of scores J is made of: one for each distinct case, or fewer where these are too many for F²."""
+    distinct = len(objective.free.distinct)
+    affordable = _MADE / max(float(objective.size) ** 2, 1.0)
+    return distinct if distinct <= affordable else int(min(distinct, max(affordable, _LEAST * objective.size), _GROUPS))
+
+
 def score_variance(objective: Objective, point: Point) -> FloatArray:
-    """J = Σ_n (s_n − s̄)(s_n − s̄)ᵀ."""
+    """J = Σ_n (s_n − s̄)(s_n − s̄)ᵀ; of very many cases by sums of their scores with random signs."""
     phase: CompositePhase = objective.free
     theta = point.answers[0].found
     mean = (objective.prior.pull(point.parameters) - point.gradient) / max(phase.cases, 1.0)
-    total = np.zeros((len(mean), len(mean)))
-    for rows in phase.parts():
-        centred = (phase.scores(theta, rows) - mean) * np.sqrt(phase.counts[rows])[:, None]
-        total += centred.T @ centred
+    groups = score_groups(objective)
+    if groups < len(phase.distinct):
+        return _by_groups(phase, theta, mean, groups)
+
+    def part(span: tuple[int, int]) -> FloatArray:
+        total = np.zeros((len(mean), len(mean)))
+        for rows in phase.parts()[slice(*span)]:
+            centred = (phase.scores(theta, rows) - mean) * np.sqrt(phase.counts[rows])[:, None]
+            total += centred.T @ centred
+        return total
+
+    found = parallel.blas_map(part, parallel.shares(0, len(phase.parts()), least=4))
+    result: FloatArray = np.sum(found, axis=0)
+    return result
+
+
+def _by_groups(phase: CompositePhase, theta: FloatArray, mean: FloatArray, groups: int) -> FloatArray:
+    """E Σ_g S_g S_gᵀ = J for S_g = Σ_{n in g} ε_n (s_n − s̄): each entry to √(2/M) of its size."""
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=len(phase.distinct)) * np.sqrt(phase.counts)
+    sums = np.bincount(np.arange(len(signs)) % groups, signs, minlength=groups)
+    total, first = np.zeros((len(mean), len(mean))), 0
+    for columns in phase.grouped_scores(theta, signs, groups):
+        columns -= mean[:, None] * sums[first : first + columns.shape[1]]
+        total += columns @ columns.T
+        first += columns.shape[1]
     return total

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,7 +59,7 @@ class GraphPhase(Phase):
 
     def prepare(self) -> None:
         if self.engine.traits.batched:
-            self.engine.junction_tree(self.graph)  # type: ignore[attr-defined]
+            self.engine.prepare(self.graph)  # type: ignore[attr-defined]
 
     def bytes(self) -> float:
         return float(self.engine.preview(self.graph).bytes + _PER_ENTRY * self.graph.n_entries)
@@ -74,13 +74,25 @@ class GraphPhase(Phase):
         if not self.engine.traits.batched:
             return super().at_many(points, starts)
         log_z, means = np.empty(len(points)), np.empty(points.shape)
-        step = max(1, _ENTRIES // max(self.graph.n_entries, 1))
-        for first in range(0, len(points), step):
-            rows = slice(first, first + step)
-            thetas = np.ascontiguousarray((self.design.matrix @ points[rows].T).T) + self.design.offset
+        for rows, thetas in self._potentials(points):
             log_z[rows], beliefs = self.engine.infer_many(self.graph, thetas)  # type: ignore[attr-defined]
             means[rows] = (self.design.transpose @ beliefs.T).T
         return Answers(log_z, means, np.isfinite(log_z))
+
+    def _potentials(self, points: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
+        """θ at the points (S, F), a few at a time."""
+        step = max(1, _ENTRIES // max(self.graph.n_entries, 1))
+        for first in range(0, len(points), step):
+            rows = slice(first, first + step)
+            yield rows, np.ascontiguousarray((self.design.matrix @ points[rows].T).T) + self.design.offset
+
+    def log_z_many(self, points: FloatArray) -> FloatArray:
+        if not self.engine.traits.batched:
+            return super().log_z_many(points)
+        log_z = np.empty(len(points))
+        for rows, thetas in self._potentials(points):
+            log_z[rows] = self.engine.log_z_many(self.graph, thetas)  # type: ignore[attr-defined]
+        return np.where(np.isfinite(log_z), log_z, np.nan)
 
     def response(self, answer: Answer) -> Response:
         theta, marginals = answer.found
@@ -103,8 +115,7 @@ class GraphPhase(Phase):
         Points are draws of a posterior, so that each is near the last.
         """
         if self.engine.traits.batched:
-            answers = self.at_many(points)
-            return np.where(answers.good, answers.log_z, np.nan)
+            return self.log_z_many(points)
         result, before = np.full(len(points), np.nan), None
         for s, here in enumerate(points):
             found_one = self.engine.infer(self.graph, self.design.potentials(here), before)

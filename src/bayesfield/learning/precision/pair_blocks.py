@@ -15,7 +15,7 @@ import numpy as np
 from bayesfield import memory, parallel
 from bayesfield.kernels.likelihood import conditionals as kernel
 from bayesfield.learning.objective import Objective, Point
-from bayesfield.learning.phases.composite import CompositePhase
+from bayesfield.learning.phases.conditionals import CompositePhase
 from bayesfield.learning.precision.block import BlockPrecision
 from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput
 

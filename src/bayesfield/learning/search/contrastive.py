@@ -30,9 +30,9 @@ from bayesfield.inference.sampling import gibbs_chains as gibbs
 from bayesfield.learning.objective import Objective, Point
 from bayesfield.learning.phases.composite import composite_objective
 from bayesfield.learning.precision.dense import DensePrecision
+from bayesfield.learning.search.kept_newton import composite_map
 from bayesfield.learning.search.learner import Learned, Learner, Request
 from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress
-from bayesfield.learning.search.pseudo_likelihood import composite_map
 from bayesfield.types import FloatArray, IntArray, InvalidInput, Options, Outcome, Status
 
 if TYPE_CHECKING:

@@ -36,12 +36,13 @@ class Learned(NamedTuple):
 class Learner(Protocol):
     """name: as users write it. at_mode: whether it ends at the mode of the posterior, where corrections start.
     needs_log_z: of the engine. weighted: whether it takes cases that count for more or less than one. own_precision:
-    whether it gives one where no engine is named."""
+    whether it gives one where no engine is named. takes_holes: whether cells may be missing."""
 
     at_mode: bool = False
     needs_log_z: bool = False
     weighted: bool = False
     own_precision: bool = False
+    takes_holes: bool = False
 
     @property
     def name(self) -> str: ...
@@ -49,6 +50,10 @@ class Learner(Protocol):
     def minimised(self, objective: Objective) -> Objective:
         """What it minimises instead, where that has a price of its own; else the same."""
         return objective
+
+    def form_of(self, near: Objective, asked: str) -> str:
+        """The form of its own precision, of what it minimises, where a user asked for this one."""
+        return "block" if asked == "block" else "dense"
 
     def for_evidence(self) -> Learner:
         """The same with a precision that is the data's curvature plus the prior's, by which variances are chosen."""

@@ -162,16 +162,16 @@ def newton(
         distance = float(np.sqrt(max(-float(direction @ point.gradient), 0.0)))
         if distance <= tolerance:
             log.add(point, distance, 0.0)
-            return _ended(Outcome.OPTIMUM, point, log)
-        new, step = _line_search(objective, point, direction)
+            return ended(Outcome.OPTIMUM, point, log)
+        new, step = line_search(objective, point, direction)
         log.add(point, distance, step)
         crawled = crawled + 1 if step < _CRAWL else 0
         if crawled == _PATIENCE or step == 0.0:
-            return _ended(Outcome.NO_OPTIMUM, point, log)
+            return ended(Outcome.NO_OPTIMUM, point, log)
         point = new
         if progress.expired:
-            return _ended(Outcome.TIME_UP, point, log)
-    return _ended(Outcome.NO_OPTIMUM, point, log)
+            return ended(Outcome.TIME_UP, point, log)
+    return ended(Outcome.NO_OPTIMUM, point, log)
 
 
 def lbfgs(
@@ -199,11 +199,11 @@ def lbfgs(
                 value_and_gradient, start, jac=True, method="L-BFGS-B", options={**options, "ftol": 1e-15}
             )
         except _TimeUp:
-            return _ended(Outcome.TIME_UP, best, log)
+            return ended(Outcome.TIME_UP, best, log)
         if np.isfinite(best.value) and np.abs(best.gradient).max() > tolerance * scale:
             best = _polished(objective, best, tolerance, log)
     close = np.abs(best.gradient).max(initial=0.0) <= max(1e-4, 100 * tolerance) * scale
-    return _ended(Outcome.OPTIMUM if close and np.isfinite(best.value) else Outcome.NO_OPTIMUM, best, log)
+    return ended(Outcome.OPTIMUM if close and np.isfinite(best.value) else Outcome.NO_OPTIMUM, best, log)
 
 
 def _polished(objective: Objective, point: Point, tolerance: float, log: Log) -> Point:
@@ -226,7 +226,7 @@ def _polished(objective: Objective, point: Point, tolerance: float, log: Log) ->
     return point
 
 
-def _line_search(objective: Objective, point: Point, direction: FloatArray) -> tuple[Point, float]:
+def line_search(objective: Objective, point: Point, direction: FloatArray) -> tuple[Point, float]:
     """Halve the step until the objective falls enough; 0 when it never does."""
     slope = float(point.gradient @ direction)
     slack = _ROUNDING * max(1.0, abs(point.value)) if np.isfinite(point.value) else 0.0
@@ -239,11 +239,14 @@ def _line_search(objective: Objective, point: Point, direction: FloatArray) -> t
     return point, 0.0
 
 
-def _ended(outcome: Outcome, point: Point, log: Log) -> Optimum:
+def ended(outcome: Outcome, point: Point, log: Log, kept: Any = None) -> Optimum:
+    """kept: the curvature near the end, where the search has one."""
     gradient = float(np.abs(point.gradient).max(initial=0.0))
     if not point.status.converged:
         outcome = Outcome.NO_OPTIMUM
-    return Optimum(point, Status(outcome, len(log.items), gradient, history=log.gradients()), tuple(log.items))
+    return Optimum(
+        point, Status(outcome, len(log.items), gradient, history=log.gradients()), tuple(log.items), kept=kept
+    )
 
 
 class Log:

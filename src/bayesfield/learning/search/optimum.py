@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -106,12 +106,14 @@ class Starts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """Where a search ended, and how. starts: where it began at several points."""
+    """Where a search ended, and how. starts: where it began at several points. kept: the curvature close to the end,
+    where the search keeps one."""
 
     point: Point
     status: Status
     iterations: tuple[Iteration, ...]
     starts: Starts | None = None
+    kept: Any = None
 
     @property
     def parameters(self) -> FloatArray:

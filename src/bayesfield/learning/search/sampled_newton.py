@@ -8,7 +8,7 @@ free phase is sampled; clamped ones keep an engine that has log Z.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -16,16 +16,19 @@ from scipy import linalg
 from bayesfield.graph.clamp import clamp
 from bayesfield.inference.completion import completed
 from bayesfield.inference.sampling.gibbs_chains import Chains
+from bayesfield.inference.sampling.sampled import dense
 from bayesfield.learning.search.minimise import random_width, unseen_parameters
 from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress
 from bayesfield.learning.search.pseudo_likelihood import pseudo_likelihood_map
-from bayesfield.response.sampled import shrinkage
+from bayesfield.response.sampled import pooled_covariance, shrinkage
 from bayesfield.types import FloatArray, IntArray, Outcome, Status
 
 if TYPE_CHECKING:
     from bayesfield.inference.sampling.sampled import Sampled
     from bayesfield.learning.objective import Objective, Point
+    from bayesfield.learning.phases.base import Answer
     from bayesfield.learning.phases.graph import GraphPhase
+    from bayesfield.response.sampled import SampleResponse
 
 _APPROACH = 3  # steps before iterates are averaged
 _FEWEST = 4  # iterates in an average whose scatter is trusted
@@ -33,6 +36,9 @@ _FORGOTTEN = 0.1  # posterior sd: difference that chains from other beginnings m
 _NOISE = 3.0  # … and times its own noise; 1 ± 0.1 of it where chains mix, with some hundred parameters
 _RESIDUAL = "the residual is the Monte-Carlo error in posterior sd"
 _ROUNDS, _FILLED = 10, 4  # of stochastic EM, and how many of the last are averaged
+_NEAR = 0.3  # posterior sd: after a step as short (rms), the covariance of the step before is as good
+_STATES = 40_960  # of chains, for a covariance by bits: 3 % of an entry, averaged over iterates; …
+_PER_PARAMETER = 20  # … more where the inverse, too large by 1 / (1 − F / states), would need them
 _LONGEST = 2.0  # posterior sd: longest step of any parameter
 
 
@@ -48,26 +54,30 @@ def sampled_newton(
     here, chains = start.copy(), None
     iterates: list[FloatArray] = []
     covariances: list[FloatArray] = []
-    noises: list[FloatArray] = []
+    noises: list[FloatArray | None] = []
     hidden: list[FloatArray | float] = []
     log: list[Iteration] = []
     error = np.full(len(start), np.inf)
-    converged = False
+    converged, far = False, np.inf
     while len(log) < max_steps and not converged and not (log and progress.expired):
         answer = phase.at(here, chains)
         chains = answer.state
-        response = phase.response(answer)
-        guessed = objective.observed_covariance(here)
         gradient = sampled_gradient(objective, here, answer.mean)
-        precision, step, sd = _step(objective, response.covariance(), guessed, gradient)
-        here = here - step
+        averaged = len(log) >= _APPROACH
+        if averaged or far > _NEAR:
+            found = _covariance(phase, answer)
+            guessed = objective.observed_covariance(here)
+            precision, factor = objective.sampled_factor(found.shrunk, guessed)
+            sd = _sd(factor)
+        step = _step(factor, gradient, sd)
+        here, far = here - step, float(np.sqrt(np.mean((step / sd) ** 2))) if len(step) else 0.0
         log.append(_iteration(len(log), gradient, step, sd))
         progress.tell(log[-1])
-        if len(log) > _APPROACH:
+        if averaged:
             iterates.append(here)
-            covariances.append(response.bare())
+            covariances.append(found.bare)
             hidden.append(guessed)
-            noises.append(response.noise() if engine.shrink else covariances[-1])
+            noises.append(found.noise)
         if len(iterates) >= _FEWEST:
             error = np.std(iterates, axis=0, ddof=1) / np.sqrt(len(iterates)) / sd
             converged = bool(np.sqrt(np.mean(error**2)) < engine.error)
@@ -84,6 +94,8 @@ def sampled_newton(
         mixing = max(mixing or 0.0, gap / _FORGOTTEN)
     elif mixing is not None and mixing > 1.0:
         outcome, detail = Outcome.SLOW, f"{mixing:.2g} times the memory or the difference that is allowed"
+    if chains is not None and chains.moves is not None:
+        detail += f"; chains moved {chains.moves}"
     residual = float(np.sqrt(np.mean(error**2))) if len(error) else 0.0
     status = Status(outcome, len(log), residual, detail, np.array([i.distance for i in log]), mixing)
     return Optimum(point, status, tuple(log)), average, error
@@ -164,28 +176,57 @@ def _met(objective: Objective, engine: Sampled, final: Point, precision: FloatAr
     return (size if size > _NOISE * noise else 0.0), mixing
 
 
+class _Covariance(NamedTuple):
+    """Of the features over sampled states: as it is, shrunk, and the variance of its entries where that is known."""
+
+    bare: FloatArray
+    shrunk: FloatArray
+    noise: FloatArray | None
+
+
+def _covariance(phase: GraphPhase, answer: Answer) -> _Covariance:
+    """By bits where features have two values and no other estimate could help: on dense fields."""
+    if dense(phase.graph):
+        states = answer.state.states
+        enough = max(_STATES, _PER_PARAMETER * phase.design.matrix.shape[1]) // len(states) + 1
+        found = pooled_covariance(phase.graph, phase.design, states[:, :enough])
+        if found is not None:
+            return _Covariance(found, found, None)
+    response: SampleResponse = phase.response(answer)  # type: ignore[assignment]
+    shrink: bool = phase.engine.shrink  # type: ignore[attr-defined]
+    return _Covariance(response.bare(), response.covariance(), response.noise() if shrink else None)
+
+
 def _average(
-    phase: GraphPhase, parameters: FloatArray, covariances: list[FloatArray], noises: list[FloatArray]
+    phase: GraphPhase, parameters: FloatArray, covariances: list[FloatArray], noises: list[FloatArray | None]
 ) -> FloatArray:
     """The mean of the iterates' sample covariances, shrunk once, by what noise is left in the mean."""
     mean: FloatArray = np.mean(covariances, axis=0)
+    known = [noise for noise in noises if noise is not None]
+    if not known:
+        return mean
     engine: Sampled = phase.engine  # type: ignore[assignment]
     target = engine.target(phase.graph, phase.design, phase.design.potentials(parameters))
     if target is not None:
-        weight = shrinkage(mean, np.mean(noises, axis=0) / len(noises), target)
+        weight = shrinkage(mean, np.mean(known, axis=0) / len(known), target)
         mean = (1.0 - weight) * mean + weight * target
     return mean
 
 
-def _step(
-    objective: Objective, free: FloatArray, guessed: FloatArray | float, gradient: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """P, P⁻¹g, shortened where it would carry a parameter too far, and the posterior sd."""
-    precision, factor = objective.sampled_factor(free, guessed)
-    step = linalg.cho_solve(factor, gradient)
-    sd = np.sqrt(np.diag(linalg.cho_solve(factor, np.eye(len(gradient)))))
-    longest = np.abs(step / sd).max(initial=0.0)
-    return precision, step * min(1.0, _LONGEST / max(longest, 1e-300)), sd
+def _sd(factor: tuple[FloatArray, bool]) -> FloatArray:
+    """√diag(P⁻¹) from P = UᵀU: P⁻¹ = U⁻¹U⁻ᵀ, a third of the work of P⁻¹."""
+    if not len(factor[0]):
+        return np.empty(0)
+    inverse, _ = linalg.lapack.dtrtri(np.triu(factor[0]), lower=0)
+    result: FloatArray = np.sqrt(np.einsum("ij,ij->i", inverse, inverse))
+    return result
+
+
+def _step(factor: tuple[FloatArray, bool], gradient: FloatArray, sd: FloatArray) -> FloatArray:
+    """P⁻¹g, shortened where it would carry a parameter too far."""
+    step: FloatArray = linalg.cho_solve(factor, gradient)
+    longest = float(np.abs(step / sd).max(initial=0.0))
+    return step * min(1.0, _LONGEST / max(longest, 1e-300))
 
 
 def _iteration(number: int, gradient: FloatArray, step: FloatArray, sd: FloatArray) -> Iteration:

@@ -1,0 +1,304 @@
+"""Chains that stream the sums of few features over many variables, each chain at parameters of its own.
+
+For tied fields on large graphs: no beliefs of all tables and no snapshots are kept, only f(x) of every chain as time
+goes by. Binary fields whose couplings take few values are swept 64 chains to a word (kernels.gibbs.words); all others
+by the kernels of the sampled engine, one chain to a batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesfield import parallel
+from bayesfield.graph.compiled import features
+from bayesfield.inference.sampling import gibbs_chains as gibbs
+from bayesfield.kernels.gibbs import pairs as gibbs_pairs
+from bayesfield.kernels.gibbs import words as kernel
+from bayesfield.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from bayesfield.graph.compiled import Design
+    from bayesfield.graph.structure import Graph
+
+CHAINS = kernel.LANES  # that plans count with
+WAYS = 4  # in which chains begin, by turns: at the data, at random, all in the first state, all in the last
+_TYPES = 512  # of variables, by what they are and what couples them, up to which words are worth their tables
+_LARGE, _PARTS = 30_000, 4  # variables from which each colour is swept in so many parts, by threads
+_PLAIN = 32  # chains of fields that are not swept by words
+_UPDATES = 1.8e9  # a second of one core, by words (python -m benchmarks images)
+_PLAIN_UPDATES = 2e7  # the same one chain at a time
+
+
+class Streams(Protocol):
+    """Chains of one graph. They move on from where they stand: ``run`` changes them."""
+
+    chains: int
+
+    def run(self, points: FloatArray, sweeps: int, every: int = 1) -> FloatArray:
+        """The features after every so many sweeps, (sweeps // every, chains, F). points: (chains, F) parameters."""
+        ...
+
+
+def streams(graph: Graph, design: Design, cases: IntArray | None, seed: int) -> Streams:
+    """Chains that begin in WAYS by turns. cases: (N, n), −1 in the holes."""
+    packed = graph.plan_with("words", design, lambda: pack(graph, design))
+    if packed is not None:
+        return WordStreams(packed, _words(packed.n, cases, seed), seed)
+    states = _begun(graph.arrays.cardinality, cases, seed, _PLAIN)
+    return PlainStreams(graph, design, states, parallel.chain_seeds(seed, _PLAIN))
+
+
+def seconds_a_sweep(graph: Graph, design: Design) -> float:
+    """Counted work of one sweep of one chain."""
+    packed = graph.plan_with("words", design, lambda: pack(graph, design))
+    return len(graph.arrays.cardinality) / (_PLAIN_UPDATES if packed is None else _UPDATES)
+
+
+def way(chain: NDArray[Any]) -> NDArray[Any]:
+    """In which way each of the chains began."""
+    return chain % WAYS
+
+
+# --- 64 chains to a word --------------------------------------------------------------------------------------------
+
+
+class Packed(NamedTuple):
+    """A binary pairwise field as log odds by type, and its features by class.
+
+    With x in {0, 1} θ(x) = const + Σ_i a_i x_i + Σ_e b_e x_i x_j; a and b are linear in λ, and few of their rows
+    differ.
+    """
+
+    n: int
+    blocks: kernel.Blocks
+    colour_ptr: IntArray  # (colours + 1,) where the blocks of each colour begin
+    own: FloatArray  # (types, F + 1): a of each type, the offset last
+    counts: IntArray  # (types, SITUATIONS, edge classes): n_c of every situation
+    pair: FloatArray  # (edge classes, F + 1): b
+    constant: FloatArray  # (F,): f of the state that is all zeros
+    site_rows: FloatArray  # (site classes, F)
+    sites: NDArray[np.int32]  # (n,) by class
+    site_group: NDArray[np.int32]
+    ends: tuple[NDArray[np.int32], NDArray[np.int32]]  # of the pairs, by class
+    pair_group: NDArray[np.int32]
+
+    def planes(self, points: FloatArray) -> NDArray[np.uint64]:
+        """The probabilities of 1 of every type and situation at points (64, F), by binary digits."""
+        with_one = np.column_stack([points, np.ones(len(points))])
+        a, b = self.own @ with_one.T, self.pair @ with_one.T  # (types, 64), (classes, 64)
+        odds = a[:, None, :] + np.einsum("tsc,cl->tsl", self.counts, b)
+        digits = np.minimum(np.rint(2.0**kernel.BITS / (1.0 + np.exp(-np.clip(odds, -40.0, 40.0)))), 2.0**32 - 1)
+        digits = digits.astype(np.uint64)
+        lane = np.arange(kernel.LANES, dtype=np.uint64)
+        out = np.empty((*digits.shape[:2], kernel.BITS), dtype=np.uint64)
+        for k in range(kernel.BITS):
+            bit = (digits >> np.uint64(kernel.BITS - 1 - k)) & np.uint64(1)
+            out[:, :, k] = np.bitwise_or.reduce(bit << lane, axis=2)
+        return out
+
+    def features(self, x: NDArray[np.uint64]) -> FloatArray:
+        """f of 64 chains, (64, F)."""
+        ones = np.zeros((kernel.LANES, len(self.site_rows)), dtype=np.int64)
+        both = np.zeros((kernel.LANES, len(self.pair)), dtype=np.int64)
+        kernel.count(x, self.sites, self.sites, self.site_group, ones)
+        kernel.count(x, *self.ends, self.pair_group, both)
+        result: FloatArray = self.constant + ones @ self.site_rows + both @ self.pair[:, :-1]
+        return result
+
+
+@dataclass(eq=False)
+class WordStreams:
+    """words: (n,)."""
+
+    packed: Packed
+    words: NDArray[np.uint64]
+    seed: int
+
+    def __post_init__(self) -> None:
+        self.chains = kernel.LANES
+        parts = _PARTS if self.packed.n >= _LARGE else 1
+        seeds = parallel.chain_seeds(self.seed, parts * kernel.WIDTH).reshape(parts, kernel.WIDTH, 2)
+        self._low, self._high = np.ascontiguousarray(seeds[:, :, 0]), np.ascontiguousarray(seeds[:, :, 1])
+        # blocks of one colour see none of one another, so that threads may share them; as many parts on any machine
+        ends = self.packed.colour_ptr if parts > 1 else self.packed.colour_ptr[[0, -1]]
+        self._turns = [parallel.shares(a, b, always=parts, least=1) for a, b in parallel.spans(ends.tolist())]
+
+    def run(self, points: FloatArray, sweeps: int, every: int = 1) -> FloatArray:
+        planes = self.packed.planes(points)
+        out = np.empty((sweeps // every, *points.shape))
+        with parallel.hands() as by_hands:
+            for row in out:
+                self._sweep(planes, every, by_hands)
+                row[:] = self.packed.features(self.words)
+        return out
+
+    def _sweep(self, planes: NDArray[np.uint64], sweeps: int, by_hands: Any) -> None:
+        def part(k: int) -> None:
+            first, last = turn[k]
+            kernel.sweep(self.packed.blocks, planes, self.words, self._low[k], self._high[k], first, last, many)
+
+        many = sweeps if len(self._low) == 1 else 1
+        for _ in range(sweeps // many):
+            for turn in self._turns:
+                by_hands(part, range(len(turn)))
+
+
+def pack(graph: Graph, design: Design) -> Packed | None:
+    """None where words are not worth it: more than two states, larger factors, forbidden states, many couplings."""
+    g = graph.arrays
+    if not graph.binary_pairs or not len(g.scope) or not np.isfinite(design.offset).all():
+        return None
+    unary = _rows(design, g.node_ptr[:-1] + 1) - _rows(design, g.node_ptr[:-1])
+    t00, t01, t10, t11 = (_rows(design, g.table_ptr[:-1] + k) for k in range(4))
+    ends = g.scope.reshape(-1, 2)
+    for column in range(unary.shape[1]):
+        unary[:, column] += np.bincount(ends[:, 0], (t10 - t00)[:, column], len(unary))
+        unary[:, column] += np.bincount(ends[:, 1], (t01 - t00)[:, column], len(unary))
+    constant = (_rows(design, g.node_ptr[:-1]).sum(axis=0) + t00.sum(axis=0))[:-1]
+    pair_rows, pair_class = classes(t11 - t10 - t01 + t00)
+    site_rows, site_class = classes(unary)
+    if len(site_rows) > _TYPES or len(pair_rows) > _TYPES:
+        return None
+    arranged = _arranged(graph, site_class, pair_class, len(pair_rows))
+    if arranged is None:
+        return None
+    blocks, colour_ptr, type_class, counts = arranged
+    sites, pairs = (np.argsort(c, kind="stable").astype(np.int32) for c in (site_class, pair_class))
+    return Packed(
+        len(unary), blocks, colour_ptr, site_rows[type_class], counts, pair_rows, constant, site_rows[:, :-1], sites,
+        site_class[sites].astype(np.int32), (ends[pairs, 0].astype(np.int32), ends[pairs, 1].astype(np.int32)),
+        pair_class[pairs].astype(np.int32),
+    )  # fmt: skip
+
+
+def _rows(design: Design, entries: IntArray) -> FloatArray:
+    """A and θ₀ at some entries, dense: (entries, F + 1)."""
+    return np.column_stack([design.matrix[entries].toarray(), design.offset[entries]])
+
+
+def classes(rows: FloatArray) -> tuple[FloatArray, IntArray]:
+    """The rows that differ, and the number of each row's; by one number a row, which sorts thirty times faster."""
+    keys = np.round(rows, 10) @ np.sqrt(np.arange(2.0, rows.shape[1] + 2.0))
+    _, where, inverse = np.unique(np.round(keys, 8), return_index=True, return_inverse=True)
+    return rows[where], inverse.astype(np.int64)
+
+
+def _arranged(
+    graph: Graph, site_class: IntArray, pair_class: IntArray, n_classes: int
+) -> tuple[kernel.Blocks, IntArray, IntArray, IntArray] | None:
+    """Blocks of one colour and type; where each colour begins; the site class of each type; and how many neighbours of
+    each class are 1 in each of its situations."""
+    g, n = graph.arrays, len(site_class)
+    slot_factor = g.slot_factor[g.slots]
+    other = g.scope.reshape(-1, 2).sum(axis=1)[slot_factor] - np.repeat(np.arange(n), np.diff(g.slot_ptr))
+    along = pair_class[slot_factor]
+    if n_classes > 1:  # neighbours of one class side by side
+        order = np.lexsort((along, np.repeat(np.arange(n), np.diff(g.slot_ptr))))
+        other, along = other[order], along[order]
+    tags = np.random.default_rng(1).integers(1, 2**62, size=n_classes + 1, dtype=np.uint64)
+    sums = np.concatenate([[np.uint64(0)], np.cumsum(tags[along], dtype=np.uint64)])
+    keys = (sums[g.slot_ptr[1:]] - sums[g.slot_ptr[:-1]]) * np.uint64(len(site_class)) + site_class.astype(np.uint64)
+    _, where, kind = np.unique(keys, return_index=True, return_inverse=True)
+    if len(where) > _TYPES:
+        return None
+    degree = np.diff(g.slot_ptr)[where]
+    step, situations = np.zeros((len(where), max(int(degree.max()), 1)), np.int32), np.ones(len(where), np.int32)
+    counts = np.zeros((len(where), kernel.SITUATIONS, n_classes), dtype=np.int64)
+    for t, site in enumerate(where):
+        own, stride = along[g.slot_ptr[site] : g.slot_ptr[site + 1]], 1
+        which, many = np.unique(own, return_counts=True)
+        if np.prod(many + 1.0) > kernel.SITUATIONS:
+            return None
+        for c, d in zip(which, many, strict=True):
+            step[t, : len(own)][own == c] = stride
+            counts[t, :, c] = np.arange(kernel.SITUATIONS) // stride % (d + 1)
+            stride *= int(d) + 1
+        situations[t] = stride
+    colour = gibbs_pairs.colours(g)
+    blocks = _blocks(colour, kind, g.slot_ptr, other, (degree, step, situations))
+    colour_ptr = np.searchsorted(colour[blocks.site[:, 0]], np.arange(int(colour.max()) + 2))
+    return blocks, colour_ptr.astype(np.int64), site_class[where], counts
+
+
+def _blocks(
+    colour: IntArray, kind: IntArray, slot_ptr: IntArray, other: IntArray, types: tuple[IntArray, Any, Any]
+) -> kernel.Blocks:
+    degree, step, situations = types
+    width = kernel.WIDTH
+    group = colour * len(degree) + kind
+    order = np.argsort(group, kind="stable")
+    begins = np.flatnonzero(np.diff(group[order], prepend=-1))
+    sizes = np.diff(np.append(begins, len(order)))
+    per_group = -(-sizes // width)
+    start = np.repeat(begins, per_group) + width * (
+        np.arange(per_group.sum()) - np.repeat(np.cumsum(per_group) - per_group, per_group)
+    )
+    size = np.minimum(np.repeat(begins + sizes, per_group) - start, width)
+    site = order[start[:, None] + np.minimum(np.arange(width), size[:, None] - 1)]
+    block_kind = kind[site[:, 0]]
+    block_degree = degree[block_kind]
+    first = np.concatenate([[0], np.cumsum(block_degree * width)])
+    neighbour = np.empty(int(first[-1]), dtype=np.int32)
+    for d in np.unique(block_degree[block_degree > 0]):
+        some = np.flatnonzero(block_degree == d)
+        found = other[slot_ptr[site[some]][:, None, :] + np.arange(d)[None, :, None]]  # (blocks, d, width)
+        neighbour[first[some][:, None] + np.arange(d * width)] = found.reshape(len(some), -1)
+    return kernel.Blocks(
+        site.astype(np.int32), size.astype(np.int32), block_kind.astype(np.int32), first[:-1], neighbour,
+        degree.astype(np.int32), step, situations,
+    )  # fmt: skip
+
+
+def _words(n: int, cases: IntArray | None, seed: int) -> NDArray[np.uint64]:
+    """Chains c, c + 4, … begin alike: at the cases by turns, at random, all 0, all 1."""
+    drawn = np.random.default_rng(seed).integers(0, 2**64, size=n, dtype=np.uint64)
+    lanes = [np.uint64(sum(1 << c for c in range(w, kernel.LANES, WAYS))) for w in range(WAYS)]
+    at_random, ones = lanes[1], lanes[3]
+    if n >= _LARGE:  # from all alike a large field needs some ten times 2τ to come back: those begin at random, too
+        at_random, ones = at_random | lanes[2] | lanes[3], np.uint64(0)
+    if cases is None or not len(cases):
+        return (drawn & (at_random | lanes[0])) | ones
+    out = (drawn & at_random) | ones
+    for k, c in enumerate(range(0, kernel.LANES, WAYS)):
+        row, bit = cases[k % len(cases)], np.uint64(1) << np.uint64(c)
+        out |= np.where(row < 0, drawn & bit, np.where(row > 0, bit, np.uint64(0)))
+    return out
+
+
+# --- one chain at a time --------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class PlainStreams:
+    """states: (chains, n). seeds: (chains, 2)."""
+
+    graph: Graph
+    design: Design
+    states: NDArray[np.int32]
+    seeds: NDArray[np.uint64]
+
+    def __post_init__(self) -> None:
+        self.chains = len(self.states)
+
+    def run(self, points: FloatArray, sweeps: int, every: int = 1) -> FloatArray:
+        thetas = self.design.potentials_many(points)
+        out = np.empty((sweeps // every, *points.shape))
+        for t in range(len(out)):
+            gibbs.run(self.graph, thetas, self.states, self.seeds, every, count=False)
+            out[t] = features(self.graph, self.design, self.states)
+        return out
+
+
+def _begun(cardinality: IntArray, cases: IntArray | None, seed: int, chains: int) -> NDArray[np.int32]:
+    """The same for states of any number."""
+    rng = np.random.default_rng(seed)
+    states = rng.integers(0, cardinality, size=(chains, len(cardinality)), dtype=np.int32)
+    states[2::WAYS], states[3::WAYS] = 0, cardinality - 1
+    if cases is not None and len(cases):
+        rows = cases[np.arange(len(states[::WAYS])) % len(cases)]
+        states[::WAYS] = np.where(rows >= 0, rows, states[::WAYS])
+    return states
