@@ -40,7 +40,8 @@ _FREEDOM = 8.0  # at least
 _LEAN = 0.5  # skewness of draws, at most
 _JOINT = 500  # parameters up to which all of them vary in a comparison
 _DIRECTIONS = 8  # parameters that vary where there are more
-_FEW = 50.0  # effective draws below which a comparison over all parameters says nothing
+_FEW = 50.0  # effective draws below which weights say nothing
+_WEAK = 0.05  # variance of the log weights for each parameter up to which they are a sum of many small terms
 _BLOCKS = 4  # of draws with points of their own, whose scatter is the Monte-Carlo error
 _ERRORS = {"filled": 1.5, "few": 2.0, "many": 4.0}  # standard errors taken off: of many, hundreds of figures
 _Z95 = 1.959963984540054
@@ -162,7 +163,8 @@ class Comparison(NamedTuple):
 
     distances: (3,), the largest of a mean (sd), of a log sd and of a probability P(λ < x), at zero and at the ends of
     the 95 % intervals; errors: their Monte-Carlo errors; excess: by how much they lie beyond. which: the parameters
-    that varied. n_draws, k, effective: as in ``Weighted``.
+    that varied. n_draws, k, effective: as in ``Weighted``. expanded: whether figures are to first order in the
+    logarithms of the weights (``_expanded``), so that their tails do not matter.
     """
 
     distances: FloatArray
@@ -172,6 +174,11 @@ class Comparison(NamedTuple):
     n_draws: int
     k: float
     effective: float
+    expanded: bool = False
+
+    @property
+    def trusted(self) -> bool:
+        return self.expanded or trusted(self.k, self.effective, self.n_draws)
 
     @property
     def spread(self) -> float:
@@ -182,37 +189,52 @@ class Comparison(NamedTuple):
     def worth_drawing(self) -> bool:
         """Whether draws would be better, where they are affordable."""
         uneven = self.effective < ENOUGH or self.spread > _UNEVEN
-        return (
-            uneven
-            or not trusted(self.k, self.effective, self.n_draws)
-            or bool((self.excess > _SLACK * TOLERATED).any())
-        )
+        return uneven or not self.trusted or bool((self.excess > _SLACK * TOLERATED).any())
 
 
 def compare(
     objective: Objective, marginals: SkewedMarginals, precision: Precision, count: int, rng: np.random.Generator
 ) -> Comparison:
-    """Over all parameters; where they are very many, or the weights too uneven to tell, over those that lean most.
+    """Over all parameters: by weights, or to first order in their logarithms where there are many parameters and
+    weights are uneven for that alone; else over the parameters that lean most.
 
     With heavy tails where parameters are few: a posterior that is too narrow is not seen by draws of its own.
     """
     size = len(marginals.mean)
-    which, weighted = np.arange(size), None
+    which = np.arange(size)
     if size <= _JOINT:
         first = count if size <= FILLED else count // MORE
         weighted = weigh(objective, _in_blocks(marginals, precision, first, rng))
-        enough = 1.25 * ENOUGH * first / max(weighted.effective, 1e-9)
-        if trusted(*weighted[2:4], first) and weighted.effective < ENOUGH and first < enough <= count:
-            more = weigh(objective, _in_blocks(marginals, precision, int(enough) - first, rng))
-            points, raw = np.concatenate([weighted.points, more.points]), np.concatenate([weighted.raw, more.raw])
-            weighted = _weighted(points, raw)
-    if weighted is None or (
-        size > EVEN and not (trusted(*weighted[2:4], len(weighted.points)) and weighted.effective >= _FEW)
-    ):
-        lean = np.abs(marginals.skewness) if marginals.skewness.any() else marginals.sd
-        which = np.argsort(-lean, kind="stable")[:_DIRECTIONS]
-        weighted = weigh(objective, _along(marginals, precision, which, count // MORE, rng))
-    return _compared(weighted, marginals, which)
+        weighted = _continued(objective, marginals, precision, weighted, count, rng)
+        even = trusted(*weighted[2:4], len(weighted.points))
+        if size <= EVEN or (even and weighted.effective >= ENOUGH):
+            return _compared(weighted, marginals, which)
+        expanded = _expanded(weighted, marginals)
+        if expanded is not None:
+            return expanded
+        if even and weighted.effective >= _FEW:
+            return _compared(weighted, marginals, which)
+    lean = np.abs(marginals.skewness) if marginals.skewness.any() else marginals.sd
+    which = np.argsort(-lean, kind="stable")[:_DIRECTIONS]
+    return _compared(weigh(objective, _along(marginals, precision, which, count // MORE, rng)), marginals, which)
+
+
+def _continued(
+    objective: Objective,
+    marginals: SkewedMarginals,
+    precision: Precision,
+    weighted: Weighted,
+    count: int,
+    rng: np.random.Generator,
+) -> Weighted:
+    """With more draws, up to ``count`` in all, where these are too few and those would be enough."""
+    first = len(weighted.points)
+    enough = 1.25 * ENOUGH * first / max(weighted.effective, 1e-9)
+    if not trusted(*weighted[2:4], first) or weighted.effective >= ENOUGH or not first < enough <= count:
+        return weighted
+    more = weigh(objective, _in_blocks(marginals, precision, int(enough) - first, rng))
+    points, raw = np.concatenate([weighted.points, more.points]), np.concatenate([weighted.raw, more.raw])
+    return _weighted(points, raw)
 
 
 def _in_blocks(marginals: SkewedMarginals, precision: Precision, count: int, rng: np.random.Generator) -> Proposal:
@@ -253,11 +275,50 @@ def _compared(weighted: Weighted, marginals: SkewedMarginals, which: IntArray) -
     apart = np.abs([w @ y for y in below] - expected)
     distances = np.array([np.abs(mean), 0.5 * np.abs(np.log(variance)), apart.max(axis=0)])
     noise = np.array([errors[0], errors[1], errors[2:].max(axis=0)])
-    amount = "filled" if len(which) <= FILLED else "few" if len(which) <= EVEN else "many"
+    return Comparison(*_judged(distances, noise), which, len(w), weighted.k, weighted.effective)
+
+
+def _expanded(weighted: Weighted, marginals: SkewedMarginals) -> Comparison | None:
+    """Figures to first order in the log weights ℓ: E_p[y] − E_q[y] = Cov_q(y, ℓ) + ½ Cum_q(y, ℓ, ℓ) + …
+
+    With hundreds of parameters, each of them a little off, ℓ is a sum of many small terms. Weights e^ℓ are then uneven
+    (Var ℓ grows with F) though every marginal is right; but the terms that matter to one parameter are few, so that
+    the second order is as small as for few parameters, and the error of the first is only √(Var ℓ / draws). None where
+    ℓ is no such sum: Var ℓ / F is large, or the second order of the means (rms; as a product of two halves, so that
+    noise does not add) is as large as what is tolerated. Measured on 20 items, 210 parameters: Var ℓ = 2.2 (500 cases)
+    to 7.1 (200 cases); weights of 2,048 draws are worth 50 or less, and this tells shifts to 0.04 and 0.07 sd.
+    """
+    if not np.isfinite(weighted.raw).all():
+        return None
+    log_w, size = weighted.raw - weighted.raw.mean(), len(marginals.mean)
+    x = (weighted.points - marginals.mean) / marginals.sd
+    x = x - x.mean(axis=0)
+    halves = [0.5 * (x[k::2].T @ (log_w[k::2] ** 2 - np.mean(log_w**2))) / len(x[k::2]) for k in range(2)]
+    if log_w.var() > _WEAK * size or float(np.mean(halves[0] * halves[1])) > TOLERATED[0] ** 2:
+        return None
+    ends = np.array(
+        [-marginals.mean / marginals.sd, *(to_skewed(np.full(size, z), marginals.skewness) for z in (-_Z95, _Z95))]
+    )
+    y = weighted.points - marginals.mean
+    figures = [x, 0.5 * (x**2 - 1.0), *((y < end * marginals.sd).astype(np.float64) for end in ends)]
+    apart = np.array([log_w @ (f - f.mean(axis=0)) / len(log_w) for f in figures])
+    errors = np.array([np.std((f - f.mean(axis=0)) * log_w[:, None], axis=0) / np.sqrt(len(log_w)) for f in figures])
+    errors = np.maximum(errors, 1e-9)
+    worst = np.argmax(np.abs(apart[2:]) / errors[2:], axis=0) + 2
+    every = np.arange(size)
+    distances = np.abs([apart[0], apart[1], apart[worst, every]])
+    effective = 1.0 / float(np.mean(errors[0] ** 2))
+    found = _judged(distances, np.array([errors[0], errors[1], errors[worst, every]]))
+    return Comparison(*found, every, len(log_w), weighted.k, min(effective, float(len(log_w))), expanded=True)
+
+
+def _judged(distances: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Of all parameters, (3, d), those that are furthest beyond their errors: distance, error, and what is beyond."""
+    count = distances.shape[1]
+    amount = "filled" if count <= FILLED else "few" if count <= EVEN else "many"
     excess = distances - _ERRORS[amount] * noise
     rows, worst = np.arange(3), np.argmax(excess, axis=1)
-    beyond = np.maximum(excess[rows, worst], 0.0)
-    return Comparison(distances[rows, worst], noise[rows, worst], beyond, which, len(w), weighted.k, weighted.effective)
+    return distances[rows, worst], noise[rows, worst], np.maximum(excess[rows, worst], 0.0)
 
 
 def _evenness(w: FloatArray, figures: Sequence[FloatArray], errors: FloatArray) -> float:

@@ -2,9 +2,10 @@
 
 Draws of the posterior itself, weighted by p(D|λ) p(λ) / q(λ) with the engine's log Z, say how far its means, widths and
 probabilities are from the engine's posterior, with the Monte-Carlo error of that comparison; the tail of the weights
-(Pareto k) says whether the comparison can be believed at all (correction.importance). With very many parameters
-weights are uneven whatever the marginals are; there the draws vary along the few parameters that lean most, the others
-following at their conditional means. Beside it stand the marks of the search, the correction, the chains and the check.
+(Pareto k) says whether the comparison can be believed at all (correction.importance). With hundreds of parameters
+weights are uneven whatever the marginals are; there the comparison is to first order in their logarithms, or the draws
+vary along the few parameters that lean most, the others following at their conditional means. Beside it stand the marks
+of the search, the correction, the chains and the check.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from bayesfield.correction.importance import (
     TRUSTED,
     Comparison,
     compare,
-    trusted,
 )
 from bayesfield.correction.second_order import FAR, TIME_UP
 from bayesfield.learning.search.learner import LEARNERS
@@ -109,11 +109,12 @@ def _compared(model: Parametrised, compared: Comparison) -> Certificate:
     spread = compared.spread
     far, near = bool((compared.excess > _FAIR).any()), bool((compared.excess <= TOLERATED).all())
     verdict, advice = FAIR, 'rough in the tails: correction="draws" is exact where one can wait'
-    if not trusted(compared.k, compared.effective, compared.n_draws) or compared.effective < _FEW or far:
+    if not compared.trusted or compared.effective < _FEW or far:
         verdict = POOR
         advice = 'no Gaussian fits this posterior: take correction="draws", bf.sample_posterior, or a narrower prior'
     elif near and compared.effective >= ENOUGH and spread <= _SPREAD:
         verdict, advice = GOOD, "means, widths and probabilities agree with weighted draws"
+        advice += " to first order" if compared.expanded else ""
     space = f"all {len(compared.which)} parameters"
     if len(compared.which) < model.n_parameters:
         # the others follow at their conditional means, as wide as before: what that misses is no reason to call it poor
@@ -121,8 +122,9 @@ def _compared(model: Parametrised, compared: Comparison) -> Certificate:
             verdict, advice = FAIR, 'some marginals lean: correction="profile" has them right'
         names = model.parameter_names
         space = "those that lean most: " + ", ".join(names[int(k)] for k in compared.which)
+    k = np.nan if compared.expanded else compared.k
     return Certificate(
-        verdict, advice, compared.k, shift, width, probability, tuple(compared.errors.tolist()), compared.n_draws,
+        verdict, advice, k, shift, width, probability, tuple(compared.errors.tolist()), compared.n_draws,
         compared.effective, float(np.max(compared.excess / TOLERATED)), spread, space,
     )  # fmt: skip
 

@@ -152,7 +152,7 @@ class Certificate:
 
     verdict: "good" (means within 0.1 sd, widths within 10 %, probabilities within 0.01 of the engine's posterior,
     beyond Monte-Carlo error), "fair" (0.3 sd, 25 %, 0.05) or "poor". advice: one sentence. pareto_k: shape of the tail
-    of the importance weights, NaN where there were none; above 0.7 they tell nothing but that. shift, width,
+    of the importance weights, NaN where none were used; above 0.7 they tell nothing but that. shift, width,
     probability: largest distances of a mean (sd), of a log sd and of a probability P(λ < x), at zero and at the ends
     of the 95 % intervals, as estimated; error: the Monte-Carlo errors of these three; distance: the largest of the
     three beyond its error, in units of what a good posterior may have. n_draws, effective: how many draws, and what
@@ -182,8 +182,9 @@ class Certificate:
     def __str__(self) -> str:
         parts = [f"{self.verdict}: {self.advice}"]
         if self.n_draws:
+            tail = "" if np.isnan(self.pareto_k) else f"k = {self.pareto_k:.2f} of "
             parts.append(
-                f"k = {self.pareto_k:.2f} of {self.n_draws:,} draws over {self.space} (worth {self.effective:,.0f}); "
+                f"{tail}{self.n_draws:,} draws over {self.space} (worth {self.effective:,.0f}); "
                 f"means within {self.shift:.2f} sd, widths within {np.expm1(self.width):.0%}"
             )
         return "; ".join(parts)

@@ -44,8 +44,10 @@ def figures(certificate: Certificate | None) -> list[tuple[str, str, str]]:
     if c.n_draws:
         off = (f"{c.shift:.2f} sd", f"{math.expm1(c.width):.0%}", f"{c.probability:.3f}")
         error = (f"±{c.error[0]:.2f}", f"±{math.expm1(c.error[1]):.0%}", f"±{c.error[2]:.3f}")
-        rows = [
-            ("Pareto k", f"{c.pareto_k:.2f}", next(text for least, text in _FROM.items() if c.pareto_k > least)),
+        if math.isfinite(c.pareto_k):
+            text = next(text for least, text in _FROM.items() if c.pareto_k > least)
+            rows = [("Pareto k", f"{c.pareto_k:.2f}", text)]
+        rows += [
             ("Largest shift of a mean", f"{off[0]} ({error[0]})", "good up to 0.1 sd, fair up to 0.3 sd"),
             ("Largest change of a width", f"{off[1]} ({error[1]})", "good up to 10 %, fair up to 25 %"),
             ("Largest change of a probability", f"{off[2]} ({error[2]})", "good up to 0.01, fair up to 0.05"),
