@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 
 _TICK = 0.5  # seconds between two looks at what is finished
-TINY, _SMALL = 32, 600  # rows of a matrix between which one thread is best
+TINY, _SMALL = 32, 2500  # rows of a matrix between which one thread is best
 _limit: int | None = None
 _turn, _inside = threading.Lock(), 0
 _limited: Any = None
@@ -84,8 +84,9 @@ def single_blas() -> Iterator[None]:
 
 @contextmanager
 def one_blas_thread(size: int) -> Iterator[None]:
-    """For matrices of up to some hundred rows: BLAS's threads gain nothing there, and beside other work they wait for
-    one another (factors of 340 × 340 took a second each on a busy machine, and 1 ms by one thread)."""
+    """For matrices of up to some thousand rows: BLAS's threads gain little there, and beside other work they wait for
+    one another (factors of 340 × 340 took a second each on a busy machine, and 1 ms by one thread; of 820 × 820 half a
+    second and 10 ms)."""
     global _inside, _limited
     if not TINY < size <= _SMALL or cores() == 1:
         yield

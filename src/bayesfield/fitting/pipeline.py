@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayesfield import parallel
 from bayesfield.correction.correct import Allowed, correct, judged
 from bayesfield.correction.second_order import Corrected
 from bayesfield.fitting.display import LONG, shown
@@ -74,6 +75,7 @@ def fit_objective(model: Parametrised, objective: Objective, request: Request, d
     begun = time.perf_counter()
     planned = make_plan(objective, request)
     with ExitStack() as screen:
+        screen.enter_context(parallel.one_blas_thread(objective.size))
         progress: Progress = QUIET
         if request.verbose or (request.verbose is None and planned.plan.total > LONG):
             progress = screen.enter_context(shown(planned.plan, request))
