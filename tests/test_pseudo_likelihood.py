@@ -8,11 +8,12 @@ from scipy.optimize import root
 
 import bayesfield as bf
 from bayesfield.graph.compiled import compiled
+from bayesfield.graph.scored import scored_pairs
 from bayesfield.graph.structure import counts, distinct_rows
 from bayesfield.learning.phases.cases import field_objective
 from bayesfield.learning.phases.composite import composite_objective, score_variance
 from bayesfield.learning.phases.conditionals import CompositePhase
-from bayesfield.learning.phases.scored import ScoredPhase, scored_pairs
+from bayesfield.learning.phases.scored import ScoredPhase
 from bayesfield.learning.precision.sketched import OverlappingBlocks
 from bayesfield.learning.search import kept_newton
 from bayesfield.learning.search.kept_newton import composite_map
@@ -85,8 +86,10 @@ def test_what_is_no_product_of_scores_keeps_the_general_kernel():
     """Tables of three states, sparse fields, factors of three, forbidden states."""
     barred = bf.RandomField({"a": 2, "b": 2}, [bf.Factor(("a", "b"), {"J": [[1, 0], [0, 1]]}, [[0, -np.inf], [0, 0]])])
     for field in (bf.potts(4, complete(4), 3, interaction="table"), bf.grid(5, 5), barred):
-        assert scored_pairs(compiled(field)) is None
-    assert scored_pairs(compiled(bf.potts(4, complete(4), 2, interaction="table"))) is not None
+        known = compiled(field)
+        assert scored_pairs(known.graph, known.design) is None
+    known = compiled(bf.potts(4, complete(4), 2, interaction="table"))
+    assert scored_pairs(known.graph, known.design) is not None
 
 
 @pytest.mark.parametrize("name", ["0/1", "ordinal"])

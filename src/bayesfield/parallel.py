@@ -106,6 +106,7 @@ def one_blas_thread(size: int) -> Iterator[None]:
 
 @cache
 def _blas() -> Any:
+    import scipy.linalg  # noqa: F401 - only libraries that are loaded are found
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

@@ -154,6 +154,8 @@ class Options:
     def __repr__(self) -> str:
         changed = []
         for f in fields(self):  # type: ignore[arg-type]
+            if not f.repr:
+                continue
             default = f.default if f.default_factory is MISSING else f.default_factory()
             if getattr(self, f.name) != default:
                 changed.append(f"{f.name}={getattr(self, f.name)!r}")

@@ -16,6 +16,7 @@ import numpy as np
 from bayesfield.correction.second_order import Corrected, corrected
 from bayesfield.correction.variational import (
     CURVATURES,
+    MANY,
     MAX_DIRECTIONS,
     MAX_STEPS,
     Rate,
@@ -46,14 +47,14 @@ _PER_DRAW = 64  # chains at each draw, at least; twice as many where they are fa
 _FEW_SWEEPS = 10  # of so many chains, at least
 _SNAPSHOTS = 4  # of their states, for the curvature, where chains are fast: one leaves widths of rare states rough, …
 _MANY = 200  # parameters whose curvature takes longer than the chains; there …
-_STATES = 160_000  # … so many states in a step are enough, and one snapshot, of the first step, while steps are long
+_STATES, _PER_PARAMETER = 40_960, 10  # … so many states in a step are enough, and of the first while steps are long
 _SHORT = 3  # times fewer sweeps in the first steps, which are long, where chains are not fast
 _APPROACH = 3  # steps before their ends are averaged, at least, …
 _NEAR = 0.03  # … until one is shorter than that, root mean square in posterior sd, …
 _LIKE_NOISE = 1.5  # … or than so many times its own noise
 _AVERAGED = 4  # ends in the average, at least
 _FINER = 0.25  # of the engine's error: 0.05 sd in every mean is six times the floor in CVM (23), 0.0125 hardly shows
-_FINE = 0.5  # the same where chains are not fast, and a fourth of the steps must do
+_FINE = 0.5  # the same where chains are not fast, or parameters many, and a fourth of the steps must do
 
 
 def sampled_variational(
@@ -69,7 +70,7 @@ def sampled_variational(
     z = two_blocks(len(mode), block(len(mode), most), rng)
     z = np.stack([z, -z], axis=1).reshape(-1, len(mode))  # pairs side by side; halves are blocks
     chains = _SpreadChains(objective, engine, z)
-    wanted = (_FINER if chains.fast else _FINE) * engine.error
+    wanted = (_FINER if chains.fast and len(mode) <= _MANY else _FINE) * engine.error
     m, P, rate, ends = mode.copy(), DensePrecision(precision.matrix()), Rate(_RATE, _LEAST_RATE), _Ends()
     step, settled = 0, False
     while step < MAX_STEPS and not settled and not (len(ends) and progress.expired):
@@ -106,7 +107,8 @@ class _Ends:
     def add(self, halves: FloatArray, curvature: FloatArray, even: FloatArray) -> None:
         """halves: the step's end by each half of the draws, (2, F)."""
         self._ends.append(halves)
-        self._evens.append(even)
+        if even.shape[1] <= MANY:
+            self._evens.append(even)
         self._curvature = self._curvature + curvature
 
     @property
@@ -117,6 +119,8 @@ class _Ends:
     def precision(self) -> Precision:
         """Of one step's chains against the next one's, at the same draws, the Monte-Carlo noise has no covariance."""
         P = DensePrecision(np.asarray(self._curvature) / len(self))
+        if P.size > MANY:  # a few hundred draws say little of what skewness adds to so many widths
+            return P
 
         def bubbles() -> Iterator[FloatArray]:
             return (a.T @ b / (len(a) - 1) for a, b in itertools.pairwise(self._evens))
@@ -141,9 +145,10 @@ class _SpreadChains:
         per_draw = max(2 * _PER_DRAW if fast else _PER_DRAW, -(-engine.chains // len(z)))
         chains = per_draw * len(z)
         sweeps = min(engine.sweeps, max(_FEW_SWEEPS, (3 if fast else 1) * engine.sweeps * engine.chains // chains))
-        self._many = fast and z.shape[1] > _MANY
-        most = max(_STATES // chains, 1) if self._many else _SNAPSHOTS
-        snapshots = min(_SNAPSHOTS, most) if fast else 1
+        self._many = z.shape[1] > _MANY
+        snapshots = _SNAPSHOTS if fast and not self._many else 1
+        enough = max(_STATES, _PER_PARAMETER * z.shape[1])
+        self._every = max(1, min(chains // enough, per_draw // 8)) if self._many else 1
         self.engine = replace(engine, chains=chains, sweeps=sweeps, snapshots=snapshots, shrink=False)
         self.even = np.empty((0, z.shape[1]))  # mean slope of each pair of draws, but for a constant
         self._chains: Chains | None = None
@@ -168,7 +173,8 @@ class _SpreadChains:
             engine = replace(engine, snapshots=1)
         self._chains = engine.spread(phase.graph, phase.design.potentials_many(draws), self._chains)
         if not (short and self._many) or self._within is None:  # while steps are long, any curvature nearby does
-            self._within = within_covariance(phase.graph, phase.design, self._chains.states, len(self.z))
+            states = self._chains.states[:, :: self._every]
+            self._within = within_covariance(phase.graph, phase.design, states, len(self.z))
         means = phase.weight * phase.design.expectations_many(self._chains.batch_means)
         self.even = (means[0::2] + means[1::2] - data[0::2] - data[1::2]) / 2
         halves = zip(np.array_split(means, 2), np.array_split(data, 2), strict=True)

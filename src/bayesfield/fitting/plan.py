@@ -154,6 +154,8 @@ def make_plan(objective: Objective, request: Request, engine: Engine | None = No
         asked, reasons = _picked(objective, asked, request)
     elif not asked.traits.has_log_z:
         asked = asked.enough_for(objective.phases[0].cases)  # type: ignore[attr-defined]
+    if not asked.traits.has_log_z:
+        asked = asked.for_fields(objective.free.graph, objective.free.design)  # type: ignore[attr-defined]
     by_engine = objective.with_engine(asked)
     counts = by_engine.counts()
     curvature = by_engine if request.response is None else by_engine.with_engine(request.response)

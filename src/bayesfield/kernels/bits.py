@@ -68,6 +68,16 @@ def count(words: np.ndarray, part: IntArray, totals: np.ndarray) -> None:
 
 
 @jit
+def _both(left: np.ndarray, right: np.ndarray) -> np.int64:
+    """Σ popcount(left & right). Over whole slices: with indices from elsewhere LLVM makes no vectors of it, and takes
+    five times as long."""
+    found = np.uint64(0)
+    for w in range(len(left)):
+        found += np.uint64(popcount(left[w] & right[w]))
+    return np.int64(found)
+
+
+@jit
 def pair_counts(words: np.ndarray, first: int, last: int, out: np.ndarray) -> None:
     """Σ popcount(words[a] & words[b]) for first ≤ a < last and b ≥ a, added to out (F, F)."""
     F, W = words.shape
@@ -75,10 +85,62 @@ def pair_counts(words: np.ndarray, first: int, last: int, out: np.ndarray) -> No
         end = min(begin + CHUNK, W)
         for low in range(first, last, _TILE):
             for b in range(low, F):
-                right = words[b]
+                right = words[b, begin:end]
                 for a in range(low, min(low + _TILE, last, b + 1)):
-                    left = words[a]
-                    found = 0
-                    for w in range(begin, end):
-                        found += popcount(left[w] & right[w])
-                    out[a, b] += found
+                    out[a, b] += _both(words[a, begin:end], right)
+
+
+@jit
+def later_counts(
+    words: np.ndarray, later: IntArray, others: np.ndarray, first: int, last: int, out: np.ndarray
+) -> None:
+    """Σ popcount(words[a] & others[b]) for first ≤ a < last and b ≥ later[a], added to out (A, B). later: ascending
+    within a tile, or nearly so."""
+    W = words.shape[1]
+    for begin in range(0, W, CHUNK):
+        end = min(begin + CHUNK, W)
+        for low in range(first, last, _TILE):
+            high = min(low + _TILE, last)
+            for b in range(later[low:high].min(), len(others)):
+                right = others[b, begin:end]
+                for a in range(low, high):
+                    if b >= later[a]:
+                        out[a, b] += _both(words[a, begin:end], right)
+
+
+@jit
+def spread_counts(
+    one: IntArray, other: IntArray, at: IntArray, singles: IntArray, triples: np.ndarray, quads: np.ndarray,
+    first: int, last: int, out: np.ndarray,
+) -> None:  # fmt: skip
+    """How often products a and b of bits are both set, for first ≤ a < last and b ≥ a, into out (F, F).
+
+    one, other: (F,) i ≤ j of each feature, equal for a single bit. at: (n, n) the number of the pair i < j. singles:
+    (n + pairs,) how often each bit and each pair is set. triples: (n, pairs) and quads: (pairs, pairs), where all
+    indices of the second are above those of the first.
+    """
+    n = len(at)
+    found = np.zeros(4, dtype=np.int64)
+    for a in range(first, last):
+        for b in range(a, len(one)):
+            found[0], found[1], found[2], found[3] = one[a], other[a], one[b], other[b]
+            count = 0
+            for k in range(4):  # insertion, each index once
+                value, place, new = found[k], count, True
+                while place > 0 and found[place - 1] >= value:
+                    if found[place - 1] == value:
+                        new = False
+                    place -= 1
+                if new:
+                    for m in range(count, place, -1):
+                        found[m] = found[m - 1]
+                    found[place] = value
+                    count += 1
+            if count == 1:
+                out[a, b] = singles[found[0]]
+            elif count == 2:
+                out[a, b] = singles[n + at[found[0], found[1]]]
+            elif count == 3:
+                out[a, b] = triples[found[0], at[found[1], found[2]]]
+            else:
+                out[a, b] = quads[at[found[0], found[1]], at[found[2], found[3]]]

@@ -21,17 +21,29 @@ if TYPE_CHECKING:
     from bayesfield.graph.compiled import Design
     from bayesfield.graph.structure import Graph
 
+_ITEMS = 8  # from which on sharing counts is worth its look-ups
 _ROWS = 32  # features that one thread takes at a time
+
+
+class Products(NamedTuple):
+    """Features that are bits and products of two of them, of all n bits and all their pairs: Σ b_a b_b is a sum over a
+    product of up to four, of which there are a third as many. ends: (F, 2) i ≤ j of each. order: (F,) the features, the
+    bits first and then the pairs as i, j ascend."""
+
+    ends: IntArray
+    order: IntArray
 
 
 class TwoValued(NamedTuple):
     """tables: of each feature, i for variable i and n + a for factor a. high: for the entries of that table, from
-    ptr[f] on, whether the feature has its higher value. step: high − low."""
+    ptr[f] on, whether the feature has its higher value. step: high − low. products: where they are bits and all their
+    products of two."""
 
     tables: IntArray
     ptr: IntArray
     high: BoolArray
     step: FloatArray
+    products: Products | None = None
 
 
 def two_valued(graph: Graph, design: Design) -> TwoValued | None:
@@ -53,7 +65,23 @@ def two_valued(graph: Graph, design: Design) -> TwoValued | None:
     high = values == np.repeat(top, np.diff(ptr))
     if (~high & (values != np.repeat(low, np.diff(ptr)))).any():
         return None
-    return TwoValued(tables, ptr, high, top - low)
+    return TwoValued(tables, ptr, high, top - low, _products(graph, tables, ptr, high))
+
+
+def _products(graph: Graph, tables: IntArray, ptr: IntArray, high: BoolArray) -> Products | None:
+    g, n = graph.arrays, len(graph.arrays.cardinality)
+    if not graph.binary_pairs or n < _ITEMS or len(tables) != n + n * (n - 1) // 2:
+        return None
+    last = np.zeros(len(high), dtype=np.bool_)
+    last[ptr[1:] - 1] = True
+    if (high != last).any():
+        return None
+    pair = tables >= n
+    ends = np.stack([tables, tables], axis=1)
+    ends[pair] = np.sort(g.scope.reshape(-1, 2)[tables[pair] - n], axis=1)
+    order = np.lexsort((ends[:, 1], ends[:, 0], pair))
+    every = np.concatenate([np.repeat(np.arange(n)[:, None], 2, axis=1), np.stack(np.triu_indices(n, 1), axis=1)])
+    return Products(ends, order) if np.array_equal(ends[order], every) else None
 
 
 def bit_covariance(
@@ -63,17 +91,48 @@ def bit_covariance(
     F, edges = len(known.tables), np.array([parts[0].start, *(part.stop for part in parts)])
     lengths = np.diff(edges)
     first = np.concatenate([[0], np.cumsum(-(-lengths // 64))])  # every part begins with a word of its own
-    words, own = np.empty((F, first[-1]), dtype=np.uint64), _blocks(F)
     codes, where = np.ascontiguousarray(states.T), (known.tables, known.ptr, known.high)
-    parallel.thread_map(lambda r: kernel.fill(graph.arrays, *where, codes, edges, first, r.start, r.stop, words), own)
-    sums = np.zeros((len(parts), F), dtype=np.int64)
-    kernel.count(words, first, sums)
-    both = np.zeros((F, F), dtype=np.int64)
-    parallel.thread_map(lambda r: kernel.pair_counts(words, r.start, r.stop, both), own)
+    sums, both = np.zeros((len(parts), F), dtype=np.int64), np.zeros((F, F), dtype=np.int64)
+    words, own = np.empty((F, first[-1]), dtype=np.uint64), _blocks(F)
+
+    def filled(rows: range) -> None:
+        kernel.fill(graph.arrays, *where, codes, edges, first, rows.start, rows.stop, words)
+
+    if known.products is not None:
+        bits = known.products.order[: len(codes)]
+        for f in bits:
+            filled(range(f, f + 1))
+        ends = known.products.ends
+        words = np.bitwise_and(words[bits][ends[:, 0]], words[bits][ends[:, 1]])
+        kernel.count(words, first, sums)
+        _product_counts(known.products, words, sums.sum(axis=0), both)
+    else:
+        parallel.thread_map(filled, own)
+        kernel.count(words, first, sums)
+        parallel.thread_map(lambda r: kernel.pair_counts(words, r.start, r.stop, both), own)
     means = sums / np.sqrt(np.maximum(lengths, 1))[:, None]
     upper = np.triu(both.astype(np.float64))
     square: FloatArray = upper + np.triu(upper, 1).T - means.T @ means
     return scale * square * known.step[:, None] * known.step
+
+
+def _product_counts(known: Products, words: NDArray[np.uint64], counts: IntArray, both: IntArray) -> None:
+    """both (F, F), its upper half, from the counts of products of one to four bits."""
+    n, F = int(known.ends.max()) + 1, len(known.ends)
+    words, pairs = words[known.order], F - n
+    i, j = np.triu_indices(n, 1)
+    at = np.zeros((n, n), dtype=np.int64)
+    at[i, j] = np.arange(pairs)
+    later = np.searchsorted(i, np.arange(1, n + 1))  # the first pair of indices above each
+    triples, quads = np.zeros((n, pairs), dtype=np.int32), np.zeros((pairs, pairs), dtype=np.int32)
+    single, double, of_pair = words[:n], words[n:], later[j]
+    parallel.thread_map(lambda r: kernel.later_counts(single, later, double, r.start, r.stop, triples), _blocks(n))
+    parallel.thread_map(lambda r: kernel.later_counts(double, of_pair, double, r.start, r.stop, quads), _blocks(pairs))
+    one, other = (np.ascontiguousarray(known.ends[:, k]) for k in range(2))
+    ordered = counts[known.order]
+    parallel.thread_map(
+        lambda r: kernel.spread_counts(one, other, at, ordered, triples, quads, r.start, r.stop, both), _blocks(F)
+    )
 
 
 def _blocks(size: int) -> list[range]:

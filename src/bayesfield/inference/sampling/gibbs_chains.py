@@ -15,11 +15,13 @@ from bayesfield import parallel
 from bayesfield.inference.sampling.mixing import WAYS, Mixing, judge
 from bayesfield.kernels.gibbs import general as gibbs
 from bayesfield.kernels.gibbs import pairs as gibbs_pairs
+from bayesfield.kernels.gibbs import scored as gibbs_scored
 from bayesfield.kernels.gibbs import single as gibbs_single
 from bayesfield.kernels.gibbs import tables as gibbs_tables
 from bayesfield.types import FloatArray, GraphArrays, IntArray
 
 if TYPE_CHECKING:
+    from bayesfield.graph.scored import ScoredPairs
     from bayesfield.graph.structure import Graph
     from bayesfield.inference.sampling.moves import Moves
 
@@ -28,6 +30,7 @@ _LARGE = 1000  # variables
 _PARTS = 32  # batches of draws: as many on any machine, for the kernel goes by a batch's size
 _COOLING = (0.5, 1.0, 2.0, 4.0)  # times the potentials, …
 _AT_EACH = 2  # … sweeps at each: 4 % of a run of 100 sweeps, for half of the chains
+_MODERATE = 1e4  # log-potentials up to which single precision does
 _BRIEF = 200_000  # updates below which starting threads takes longer than the work
 
 
@@ -64,7 +67,12 @@ def fresh(g: GraphArrays, chains: int, seed: int) -> tuple[NDArray[np.int32], ND
 
 
 def begun_apart(
-    graph: Graph, thetas: FloatArray, chains: int, seed: int, cases: IntArray | None = None
+    graph: Graph,
+    thetas: FloatArray,
+    chains: int,
+    seed: int,
+    cases: IntArray | None = None,
+    scores: ScoredPairs | None = None,
 ) -> tuple[NDArray[np.int32], NDArray[np.uint64], int]:
     """States of chains that begin in different ways by turns, their generators, and the number of ways.
 
@@ -75,7 +83,7 @@ def begun_apart(
     cold, cold_seeds = states[1::ways].copy(), seeds[1::ways].copy()
     for factor in _COOLING:
         hot = thetas[:1] if thetas.strides[0] == 0 else thetas
-        run(graph, np.broadcast_to(factor * hot, thetas.shape), cold, cold_seeds, _AT_EACH, count=False)
+        run(graph, np.broadcast_to(factor * hot, thetas.shape), cold, cold_seeds, _AT_EACH, False, scores)
     states[1::ways], seeds[1::ways] = cold, cold_seeds
     if cases is not None and ways == len(WAYS):
         rows = cases[np.arange(len(states[2::ways])) % len(cases)]
@@ -90,8 +98,15 @@ def run(
     seeds: NDArray[np.uint64],
     sweeps: int,
     count: bool = True,
+    scores: ScoredPairs | None = None,
 ) -> FloatArray:
-    """Sweeps of all chains, in place, batch b with potentials thetas[b]. Sums of tables by batch, (batches, T)."""
+    """Sweeps of all chains, in place, batch b with potentials thetas[b]. Sums of tables by batch, (batches, T).
+
+    scores: of fields whose interactions are products of scores, all of ``thetas`` among them. Sums are then right in
+    what they say of E[f], and no tables of ordinal items.
+    """
+    if scores is not None and np.abs(thetas[:1] if thetas.strides[0] == 0 else thetas).max(initial=0.0) < _MODERATE:
+        return _scored(graph, thetas, states, seeds, sweeps, count, scores)
     binary = graph.binary_pairs
 
     def batch(b: int) -> FloatArray:
@@ -108,6 +123,40 @@ def run(
         return sums
 
     return np.array(parallel.thread_map(batch, range(len(thetas))))
+
+
+def _scored(
+    graph: Graph,
+    thetas: FloatArray,
+    states: NDArray[np.int32],
+    seeds: NDArray[np.uint64],
+    sweeps: int,
+    count: bool,
+    scores: ScoredPairs,
+) -> FloatArray:
+    """log Z hangs on θ by a, b and the sum of all tables' first entries: dlog Z/dθ is what ``sums`` holds."""
+    g = graph.arrays
+    n, most = len(g.cardinality), int(g.cardinality.max())
+    row = np.repeat(np.arange(n), g.cardinality)
+    column = np.arange(len(row)) - g.node_ptr[row]
+    u = np.zeros((n, most), dtype=np.float32)
+    u[row, column] = scores.u
+
+    def batch(b: int) -> FloatArray:
+        first, last = (len(states) * k // len(thetas) for k in (b, b + 1))
+        a, B = scores.natural(thetas[b], n)
+        alone = np.zeros((n, most), dtype=np.float32)
+        alone[row, column] = a
+        field = gibbs_scored.ScoredField(g.cardinality, alone, u, B.astype(np.float32))
+        ones, pairs, sums = np.zeros((n, most)), np.zeros((n, n)), np.zeros(graph.n_entries)
+        gibbs_scored.sweep_scored(field, states[first:last], seeds[first:last], sweeps, count, ones, pairs)
+        if count:
+            sums = scores.by_theta(ones[row, column], 0.5 * pairs)
+            sums[g.node_ptr[:-1]] += (last - first) * sweeps
+            sums[g.table_ptr[:-1]] += (last - first) * sweeps
+        return sums
+
+    return np.array(parallel.blas_map(batch, range(len(thetas))))
 
 
 def _many_states(

@@ -17,6 +17,7 @@ from bayesfield.kernels.gibbs import clusters
 from bayesfield.types import FloatArray
 
 if TYPE_CHECKING:
+    from bayesfield.graph.scored import ScoredPairs
     from bayesfield.graph.structure import Graph
 
 _SWEEPS_AN_UPDATE = 2  # single sites between clusters: these move whole domains, those their borders
@@ -41,14 +42,15 @@ class Moves(Protocol):
 
 
 class Single(NamedTuple):
-    """Gibbs sweeps, a variable at a time."""
+    """Gibbs sweeps, a variable at a time. scores: as ``gibbs_chains.run`` takes them."""
 
     name: str = "single"
+    scores: ScoredPairs | None = None
 
     def run(
         self, graph: Graph, thetas: FloatArray, states: States, seeds: Seeds, sweeps: int, count: bool = True
     ) -> FloatArray:
-        return gibbs.run(graph, thetas, states, seeds, sweeps, count)
+        return gibbs.run(graph, thetas, states, seeds, sweeps, count, self.scores)
 
     def copy(self) -> Single:
         return self

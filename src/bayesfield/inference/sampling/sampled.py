@@ -6,13 +6,14 @@ not fit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesfield import memory
+from bayesfield.graph.scored import scored_pairs
 from bayesfield.inference.contract import Price, Traits
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.inference.sampling import gibbs_chains as gibbs
@@ -36,10 +37,12 @@ from bayesfield.types import (
 
 if TYPE_CHECKING:
     from bayesfield.graph.compiled import Design
+    from bayesfield.graph.scored import ScoredPairs
     from bayesfield.graph.structure import Graph
 
 _BATCHES = 16  # groups of chains: their spread is the Monte-Carlo error
 _MOST_CHAINS = 40_000  # that a fit takes by itself
+_MOST_STATES = 2e7  # of chains, for a mode
 _SHRINKABLE = 2000  # parameters up to which a dense target of the shrinkage is made
 MANY_NEIGHBOURS = 12  # on average, beyond which messages are not asked
 MOVES = ("auto", "single", "clusters", "tempering")
@@ -57,6 +60,8 @@ class Sampled(Options):
     which a fit with this engine ends; it takes at least four times as many chains as cases. seed: of everything.
     moves: "single" (sites), "clusters" (Swendsen & Wang, for binary pairs), "tempering" (a ladder of temperatures), or
     "auto": single sites, and where chains have not mixed by them, clusters if no loop is frustrated, then tempering.
+    scores: set by fits of dense fields whose interactions are products of scores; chains are then faster, and means
+    right for features only.
     """
 
     chains: int = 4096
@@ -67,6 +72,7 @@ class Sampled(Options):
     error: float = 0.05
     seed: int = 0
     moves: str = "auto"
+    scores: ScoredPairs | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.moves not in MOVES:
@@ -78,17 +84,26 @@ class Sampled(Options):
 
     traits = Traits(has_log_z=False)
 
+    def for_fields(self, graph: Graph, design: Design) -> Sampled:
+        """For potentials of this design alone."""
+        return replace(self, scores=graph.plan_with("scored pairs", design, lambda: scored_pairs(graph, design)))
+
     def enough_for(self, cases: float) -> Sampled:
-        """With as many chains as the data ask for: one Newton step's noise is about √(N / samples) posterior sd."""
-        return replace(self, chains=max(self.chains, min(4 * int(cases), _MOST_CHAINS)))
+        """With as many chains as the data ask for: one Newton step's noise is about √(N / states) posterior sd. With
+        very many cases the error that _MOST_STATES leave is enough: widths are then too small by half its square."""
+        error = max(self.error, float(np.sqrt(cases / _MOST_STATES)))
+        return replace(self, chains=max(self.chains, min(4 * int(cases), _MOST_CHAINS)), error=error)
 
     def price(self, graph: Graph, size: int) -> Price:
         """Updates of sites, faster where all factors are binary pairs; samples times the square of the features."""
         n = len(graph.arrays.cardinality)
-        updates = self.chains * (self.sweeps + self.burn_in) * (n + len(graph.arrays.scope))
+        updates = self.chains * (self.sweeps + self.burn_in) * float(n)
         samples, by_bits = float(self.chains * self.snapshots), graph.binary_pairs and dense(graph)
+        each = (1e-10 if graph.binary_pairs else 1e-8) * (1.0 + len(graph.arrays.scope) / max(n, 1))
+        if self.scores is not None:
+            each = 4e-9 + 2e-9 * int(graph.arrays.cardinality.max()) + 1e-10 * n
         covariance = 5e-12 * samples * size * (size + 500) if by_bits else 2e-10 * samples * size * (size + 50)
-        return Price(1e-3 + (1e-10 if graph.binary_pairs else 1e-8) * updates, 1e-3 + covariance)
+        return Price(1e-3 + each * updates, 1e-3 + covariance)
 
     def preview(self, graph: Graph) -> Cost:
         g = graph.arrays
@@ -110,7 +125,10 @@ class Sampled(Options):
         if mixing is not None:
             figure, how = mixing.figure, str(mixing)
             if not mixing.mixed:
-                outcome, error = Outcome.SLOW, np.sqrt(error**2 + mixing.kept * tables * (1.0 - tables))
+                outcome, error = (
+                    Outcome.SLOW,
+                    np.sqrt(error**2 + mixing.kept * np.maximum(tables * (1.0 - tables), 0.0)),
+                )
         worst = float(error.max(initial=0.0))
         by = "" if chains.moves is None else f" {chains.moves}"
         detail = f"{self.chains} chains × {self.sweeps} sweeps{by}, largest error of a mean {worst:.2g}; {how}"
@@ -145,7 +163,7 @@ class Sampled(Options):
     def _moves(self, graph: Graph, thetas: FloatArray, name: str, chains: int) -> Moves:
         theta = np.ascontiguousarray(thetas[0] if thetas.strides[0] == 0 else thetas.mean(axis=0))
         if name == "tempering":
-            inner = Clusters() if clusters_help(graph, theta) else Single()
+            inner = Clusters() if clusters_help(graph, theta) else self._single
             return tempered(graph, thetas, chains, self.seed, inner)
         if not has_spins(graph, theta):
             raise InvalidInput(
@@ -166,7 +184,7 @@ class Sampled(Options):
 
     def _begin(self, graph: Graph, thetas: FloatArray, cases: IntArray | None) -> Chains:
         memory.require(self.preview(graph), "sampling", "Take fewer chains: bf.Sampled(chains=…).")
-        states, seeds, ways = gibbs.begun_apart(graph, thetas, self.chains, self.seed, cases)
+        states, seeds, ways = gibbs.begun_apart(graph, thetas, self.chains, self.seed, cases, self.scores)
         single = self.moves in ("auto", "single")
         moves = None if single else self._moves(graph, thetas, self.moves, self.chains)
         return self._burnt_in(graph, thetas, states, seeds, ways, moves)
@@ -180,7 +198,7 @@ class Sampled(Options):
         ways: int,
         moves: Moves | None,
     ) -> Chains:
-        run = (moves or Single()).run
+        run = (moves or self._single).run
         unjudged = min(self.burn_in, self.burn_in + self.sweeps - self._lag)
         run(graph, thetas, states, seeds, unjudged, count=False)
         early = states.copy()
@@ -207,7 +225,7 @@ class Sampled(Options):
 
     def _counted(self, graph: Graph, thetas: FloatArray, start: Chains, parts: int) -> Chains:
         moves = None if start.moves is None else start.moves.copy()
-        run = (moves or Single()).run
+        run = (moves or self._single).run
         states, seeds, sums = start.states[-1].copy(), start.seeds.copy(), np.zeros(thetas.shape)
         kept = np.empty((self.snapshots, *states.shape), dtype=np.int32)
         for k, part in enumerate(np.array_split(np.arange(self.sweeps), self.snapshots)):
@@ -218,6 +236,10 @@ class Sampled(Options):
             return start._replace(states=kept, seeds=seeds, batch_means=means, lag=lag, moves=moves)
         mixing = judge(graph, thetas, start.early, kept, start.groups, lag, parts)
         return Chains(kept, seeds, means, start.groups, states, 0, mixing, moves)
+
+    @property
+    def _single(self) -> Single:
+        return Single(scores=self.scores)
 
     @property
     def _lag(self) -> int:

@@ -27,11 +27,12 @@ import numpy as np
 from scipy import linalg
 
 from bayesfield import parallel
+from bayesfield.graph.scored import ScoredPairs, scored_pairs
 from bayesfield.graph.structure import distinct_rows
 from bayesfield.learning.objective import GaussianPrior, Objective, Point
 from bayesfield.learning.phases.blocks import block_arrays, grown_blocks
 from bayesfield.learning.phases.conditionals import CompositePhase
-from bayesfield.learning.phases.scored import ScoredPairs, ScoredPhase, scored_pairs
+from bayesfield.learning.phases.scored import ScoredPhase
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.types import FloatArray
 
@@ -59,7 +60,7 @@ def _grown(cases: Cases, block: int) -> CompositePhase:
     blocks = field.graph.plan(("blocks", block), lambda g: grown_blocks(g, block))
     pairs = None
     if block == 1:
-        pairs = field.graph.plan_with("scored pairs", field.design, lambda: scored_pairs(field))
+        pairs = field.graph.plan_with("scored pairs", field.design, lambda: scored_pairs(field.graph, field.design))
     return _phase(cases, blocks, pairs)
 
 

@@ -53,9 +53,7 @@ def sampled_newton(
     engine: Sampled = phase.engine
     here, chains = start.copy(), None
     iterates: list[FloatArray] = []
-    covariances: list[FloatArray] = []
-    noises: list[FloatArray | None] = []
-    hidden: list[FloatArray | float] = []
+    gathered = _Gathered()
     log: list[Iteration] = []
     error = np.full(len(start), np.inf)
     converged, far = False, np.inf
@@ -75,17 +73,14 @@ def sampled_newton(
         progress.tell(log[-1])
         if averaged:
             iterates.append(here)
-            covariances.append(found.bare)
-            hidden.append(guessed)
-            noises.append(found.noise)
+            gathered.add(found, guessed)
         if len(iterates) >= _FEWEST:
             error = np.std(iterates, axis=0, ddof=1) / np.sqrt(len(iterates)) / sd
             converged = bool(np.sqrt(np.mean(error**2)) < engine.error)
     mean = np.mean(iterates, axis=0) if iterates else here
     average = precision
-    if covariances:
-        free = _average(phase, mean, covariances, noises)
-        average = objective.sampled_precision(free, np.mean(np.array(hidden), axis=0))
+    if gathered.count:
+        average = objective.sampled_precision(gathered.free(phase, mean), gathered.hidden / gathered.count)
     point = _point(objective, mean, chains)
     outcome = Outcome.OPTIMUM if converged else Outcome.TIME_UP if progress.expired else Outcome.NO_OPTIMUM
     detail, (gap, mixing) = _RESIDUAL, _met(objective, engine, point, average)
@@ -197,20 +192,40 @@ def _covariance(phase: GraphPhase, answer: Answer) -> _Covariance:
     return _Covariance(response.bare(), response.covariance(), response.noise() if shrink else None)
 
 
-def _average(
-    phase: GraphPhase, parameters: FloatArray, covariances: list[FloatArray], noises: list[FloatArray | None]
-) -> FloatArray:
-    """The mean of the iterates' sample covariances, shrunk once, by what noise is left in the mean."""
-    mean: FloatArray = np.mean(covariances, axis=0)
-    known = [noise for noise in noises if noise is not None]
-    if not known:
+class _Gathered:
+    """Sums over iterates: of sample covariances, of the variances of their entries, and of what is hidden."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.hidden: FloatArray | float = 0.0
+        self._bare: FloatArray | None = None
+        self._noise: FloatArray | None = None
+
+    def add(self, found: _Covariance, hidden: FloatArray | float) -> None:
+        self.count += 1
+        self.hidden = self.hidden + hidden
+        self._bare = _plus(self._bare, found.bare)
+        self._noise = self._noise if found.noise is None else _plus(self._noise, found.noise)
+
+    def free(self, phase: GraphPhase, parameters: FloatArray) -> FloatArray:
+        """The mean covariance, shrunk once, by what noise is left in the mean."""
+        assert self._bare is not None
+        mean = self._bare / self.count
+        if self._noise is None:
+            return mean
+        engine: Sampled = phase.engine  # type: ignore[assignment]
+        target = engine.target(phase.graph, phase.design, phase.design.potentials(parameters))
+        if target is not None:
+            weight = shrinkage(mean, self._noise / self.count**2, target)
+            mean = (1.0 - weight) * mean + weight * target
         return mean
-    engine: Sampled = phase.engine  # type: ignore[assignment]
-    target = engine.target(phase.graph, phase.design, phase.design.potentials(parameters))
-    if target is not None:
-        weight = shrinkage(mean, np.mean(known, axis=0) / len(known), target)
-        mean = (1.0 - weight) * mean + weight * target
-    return mean
+
+
+def _plus(total: FloatArray | None, one: FloatArray) -> FloatArray:
+    if total is None:
+        return one.copy()
+    total += one
+    return total
 
 
 def _sd(factor: tuple[FloatArray, bool]) -> FloatArray:
