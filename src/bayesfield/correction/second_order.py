@@ -169,7 +169,7 @@ def sampled_shift(
 
     of_data: Σ_k ∂²/∂t_k² of N f̄(λ), where variables are hidden; it is taken off.
     """
-    square = np.einsum("sf,fs->s", features, precision.solve(features.T))
+    square = precision.squares(features)
     shifts = []
     for part in np.array_split(np.arange(len(features)), _BATCHES):
         cross = features[part].T @ (square[part] - square.mean()) / len(part)

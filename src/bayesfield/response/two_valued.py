@@ -92,7 +92,7 @@ def bit_covariance(
     lengths = np.diff(edges)
     first = np.concatenate([[0], np.cumsum(-(-lengths // 64))])  # every part begins with a word of its own
     codes, where = np.ascontiguousarray(states.T), (known.tables, known.ptr, known.high)
-    sums, both = np.zeros((len(parts), F), dtype=np.int64), np.zeros((F, F), dtype=np.int64)
+    sums, both = np.zeros((len(parts), F), dtype=np.int64), np.zeros((F, F), dtype=np.int32)
     words, own = np.empty((F, first[-1]), dtype=np.uint64), _blocks(F)
 
     def filled(rows: range) -> None:
@@ -111,12 +111,12 @@ def bit_covariance(
         kernel.count(words, first, sums)
         parallel.thread_map(lambda r: kernel.pair_counts(words, r.start, r.stop, both), own)
     means = sums / np.sqrt(np.maximum(lengths, 1))[:, None]
-    upper = np.triu(both.astype(np.float64))
-    square: FloatArray = upper + np.triu(upper, 1).T - means.T @ means
-    return scale * square * known.step[:, None] * known.step
+    square: FloatArray = means.T @ means
+    parallel.thread_map(lambda r: kernel.centred(both, square, known.step, scale, r.start, r.stop), own)
+    return square
 
 
-def _product_counts(known: Products, words: NDArray[np.uint64], counts: IntArray, both: IntArray) -> None:
+def _product_counts(known: Products, words: NDArray[np.uint64], counts: IntArray, both: NDArray[np.int32]) -> None:
     """both (F, F), its upper half, from the counts of products of one to four bits."""
     n, F = int(known.ends.max()) + 1, len(known.ends)
     words, pairs = words[known.order], F - n

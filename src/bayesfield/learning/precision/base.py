@@ -29,6 +29,11 @@ class Precision(ABC):
     def draws(self, noise: FloatArray) -> FloatArray:
         """(F, D) vectors with covariance P⁻¹ from standard normal ones."""
 
+    def squares(self, vectors: FloatArray) -> FloatArray:
+        """vᵀP⁻¹v of each row of (S, F) vectors, (S,)."""
+        result: FloatArray = np.einsum("sf,fs->s", vectors, self.solve(vectors.T))
+        return result
+
     def sample(self, rng: np.random.Generator, count: int) -> FloatArray:
         """(F, count) vectors with covariance P⁻¹."""
         return self.draws(rng.standard_normal((self.size, count)))

@@ -39,6 +39,7 @@ _ROUNDS, _FILLED = 10, 4  # of stochastic EM, and how many of the last are avera
 _NEAR = 0.3  # posterior sd: after a step as short (rms), the covariance of the step before is as good
 _STATES = 40_960  # of chains, for a covariance by bits: 3 % of an entry, averaged over iterates; …
 _PER_PARAMETER = 20  # … more where the inverse, too large by 1 / (1 − F / states), would need them
+_FEW = 1000  # parameters whose P is factored at every step
 _LONGEST = 2.0  # posterior sd: longest step of any parameter
 
 
@@ -65,6 +66,7 @@ def sampled_newton(
         if averaged or far > _NEAR:
             found = _covariance(phase, answer)
             guessed = objective.observed_covariance(here)
+        if far > _NEAR or len(start) <= _FEW:  # averages of iterates hang little on the curvature of their steps
             precision, factor = objective.sampled_factor(found.shrunk, guessed)
             sd = _sd(factor)
         step = _step(factor, gradient, sd)
