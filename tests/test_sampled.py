@@ -71,6 +71,38 @@ def test_vector_and_table_kernels_sample_the_same_field():
     assert error.max() < 0.01
 
 
+@pytest.mark.parametrize("states", [2, 3, 5], ids=lambda q: f"{q} states")
+def test_scored_pairs_sample_the_same_field(states):
+    """Chains of scored pairs against exact inference, in all features' means and in the states that they leave."""
+    n = 6
+    field = bf.ordinal(n, list(itertools.combinations(range(n), 2)), states)
+    known, rng = compiled(field), np.random.default_rng(states)
+    parameters = rng.normal(0.0, 0.5 / (states - 1) ** 2, field.n_parameters)
+    theta = known.design.potentials(parameters)
+    engine = FEW.for_fields(known.graph, known.design)
+    assert engine.scores is not None
+    found = engine.infer(known.graph, theta)
+    exact = bf.Exact().infer(known.graph, theta)
+    batches = known.design.expectations_many(found.state.batch_means)
+    error = batches.std(axis=0, ddof=1) / np.sqrt(len(batches))
+    gap = np.abs(batches.mean(axis=0) - known.design.expectations(exact.tables))
+    assert (gap <= 6 * error + 2e-5).all()  # sixteen batches: one in 10,000 at 6; single precision
+    assert (error < 0.05).all()
+    last = found.state.states.reshape(-1, n)
+    for i in range(n):
+        share = np.bincount(last[:, i], minlength=states) / len(last)
+        p = exact.tables[known.graph.arrays.node_ptr[i] :][:states]
+        assert (np.abs(share - p) <= 5 * np.sqrt(p * (1 - p) / len(last) * 4)).all()  # snapshots remember a little
+
+
+def test_beliefs_that_users_ask_for_are_tables():
+    """The shortcut of fits gives means of features, which are no beliefs of ordinal items."""
+    field = bf.ordinal(5, list(itertools.combinations(range(5), 2)), 3)
+    beliefs = bf.infer(field, np.zeros(field.n_parameters), FEW)
+    assert (beliefs.marginals.tables >= 0.0).all()
+    assert "scores" not in repr(FEW.for_fields(compiled(field).graph, compiled(field).design))
+
+
 def test_states_alone_by_colour():
     """Draws on a large field are made in single precision; on a chain pairs correlate by tanh w. Within 5 se."""
     n, w = 40_000, 0.6

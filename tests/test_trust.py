@@ -7,6 +7,7 @@ import pytest
 from scipy import integrate, special
 
 import bayesfield as bf
+from bayesfield.correction import importance
 from bayesfield.correction.chains import run_chains
 from bayesfield.correction.importance import compare, even_noise, log_constant, pareto_smoothed, propose, weigh
 from bayesfield.correction.marginals import DrawnMarginals
@@ -267,3 +268,44 @@ def test_compare_warns_where_the_errors_are_as_large_as_the_difference():
     first.evidence, second.evidence = (lambda p=p: p.__class__.evidence(p, n_draws=0) for p in (first, second))
     with pytest.warns(bf.FitWarning, match="which is better"):
         bf.compare({"a": first, "b": second})
+
+
+# --- comparisons to first order in the log weights -------------------------------------------------------------------
+
+
+def _gaussian_pair(shift, scale, count=4096, seed=0):
+    """Draws of N(0, 1) in many dimensions, with the log weights of N(shift, scale²)."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((count, len(shift)))
+    log_p = -0.5 * ((x - shift) / scale) ** 2 - np.log(scale)
+    raw = (log_p + 0.5 * x**2).sum(axis=1)
+    smoothed, k = importance.pareto_smoothed(raw[None])
+    effective = float(np.exp(-special.logsumexp(2.0 * smoothed[0])))
+    return importance.Weighted(x, smoothed[0], float(k[0]), effective, raw)
+
+
+def test_shifts_and_widths_of_hundreds_of_parameters():
+    """What weights that are worth a dozen draws cannot tell: a shift of 0.3 sd and a width of 1.25 among 300 that are a
+    little off. Tolerances: four Monte-Carlo errors."""
+    size = 300
+    shift, scale = np.full(size, 0.08), np.ones(size)
+    shift[17] = 0.3
+    scale[40] = 1.25
+    marginals = SkewedMarginals(np.zeros(size), np.ones(size), np.zeros(size))
+    weighted = _gaussian_pair(shift, scale)
+    assert weighted.effective < 600
+    found = importance._expanded(weighted, marginals)
+    assert found is not None
+    assert found.trusted
+    assert abs(found.distances[0] - 0.3) < 4 * found.errors[0]
+    assert found.excess[0] > 0.1
+    calm = importance._expanded(_gaussian_pair(np.full(size, 0.02), np.ones(size)), marginals)
+    assert calm is not None
+    assert (calm.excess <= importance.TOLERATED).all()
+
+
+def test_large_differences_are_not_expanded():
+    size = 300
+    marginals = SkewedMarginals(np.zeros(size), np.ones(size), np.zeros(size))
+    assert importance._expanded(_gaussian_pair(np.full(size, 0.4), np.ones(size)), marginals) is None
+    assert importance._expanded(_gaussian_pair(np.zeros(size), np.full(size, 1.5)), marginals) is None

@@ -1,5 +1,7 @@
 """Covariances by counting bits are those by sums of products."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ FIELDS = {
     "spins": bf.grid(3, 4),
     "items": bf.pairwise(5, [(0, 1), (1, 2), (0, 4), (3, 4)], states=(0, 1)),
     "potts": bf.potts(4, [(0, 1), (1, 2), (2, 3)], 3),
+    "complete": bf.pairwise(9, list(itertools.combinations(range(9), 2)), states=(0, 1)),
     "tables": bf.potts(4, [(0, 1), (1, 2), (2, 3)], 3, interaction="table"),
 }
 
@@ -48,3 +51,16 @@ def test_what_is_not_of_two_values():
     for field in (bf.grid(3, 3, tied=True), bf.ordinal(3, [(0, 1), (1, 2)], 4)):
         known = compiled(field)
         assert two_valued(known.graph, known.design) is None
+
+
+def test_products_share_their_counts():
+    """Of a complete graph only; one that lacks an edge, or spins, whose products are no bits' conjunctions, are not."""
+    every = list(itertools.combinations(range(9), 2))
+    for field, shared in (
+        (FIELDS["complete"], True),
+        (bf.pairwise(9, every[:-1], states=(0, 1)), False),
+        (bf.pairwise(9, every, states=(-1, 1)), False),
+    ):
+        known = two_valued(compiled(field).graph, compiled(field).design)
+        assert known is not None
+        assert (known.products is not None) == shared

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _STEP = 0.5  # of the differences, in posterior sd: wide enough to average over what is not cubic
 _TIMES = 4  # the chains of the fit: errors of 0.12 become 0.09 in figure 5, and no better by 16
+_SOLVED = 4e12  # operations of the solves for a shift: a minute of one core
 _SHIFT_ERROR = 0.014  # posterior sd; half of it where the prior weighs little
 CHAINS, _PER_PARAMETER = 4096, 10  # chains whose states are taken, at least; and states for each parameter
 _PRODUCTS = 2e10  # of samples, parameters and parameters: some 2 s
@@ -67,7 +68,8 @@ def sampled_features(objective: Objective, point: Point) -> FloatArray:
     phase, states = objective.free, point.answers[0].state.states
     enough = objective.size / (2.0 * objective.weight * _SHIFT_ERROR**2)
     least = CHAINS if objective.size <= MOST else CHAINS // len(states)
-    count = max(least, min(int(enough), _PER_PARAMETER * objective.size) // len(states))
+    enough = min(enough, _PER_PARAMETER * objective.size, _SOLVED / max(objective.size, 1) ** 2)
+    count = max(least, int(enough) // len(states))
     return SampleResponse(phase.graph, phase.design, states[:, :count], 1, True).features
 
 

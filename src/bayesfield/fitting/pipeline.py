@@ -106,8 +106,14 @@ def fit_objective(model: Parametrised, objective: Objective, request: Request, d
             names = model.parameter_names if plan.profiles else ()
             allowed = Allowed(plan.certificate, plan.draws, plan.profiles, names)
         corrected = judged(found.objective, found.optimum, found.precision, corrected, allowed, generator, progress)
-        if found.objective.free.monte_carlo:
-            error = float(np.hypot(corrected.record.error, found.objective.free.monte_carlo))
+        noise = found.objective.free.monte_carlo
+        if found.method == SAMPLED_NEWTON and corrected.record.kind in (
+            "mean",
+            "none",
+        ):  # the mode stands, and its error
+            noise = found.optimum.status.residual
+        if noise:
+            error = float(np.hypot(corrected.record.error, noise))
             corrected = corrected._replace(record=replace(corrected.record, error=error))
     record = _record(found, corrected, planned.counts.n_cases, time.perf_counter() - begun)
     record = replace(record, choice=reasons, check=check, prior=learned, plan=fit.planned.plan)

@@ -46,7 +46,8 @@ _PRIOR, _AUTO = as_prior(None), as_engine("auto")
 BUDGET = 30.0  # seconds of counted work that a correction may take
 DENSE = 5000  # parameters up to which the precision is dense …
 SMALL = 1500  # … where the sparse form would do as well: it is 8 times faster at 1,160 parameters, 60 times at 4,720
-SAMPLED = 6000  # parameters up to which the sampled engine, whose covariance is dense, stands in for another
+SAMPLED = 6000  # parameters up to which the sampled engine, whose covariance is dense, stands in for another, …
+SAMPLED_DENSE = 25_000  # … and on dense graphs, where messages say little, for all that memory holds
 EXPENSIVE = 40.0  # seconds of one curvature, beyond which L-BFGS searches without
 EXACT_FIT = 60.0  # seconds of an exact search, beyond which sampling is the cheaper way to a checked one
 FEW_TIED, TIED = 8, 200  # parameters at most, and table entries for each at least, of fields that chains stream
@@ -317,7 +318,7 @@ def _picked(objective: Objective, auto: Any, request: Request) -> tuple[Engine, 
             engine, reason = objective.free.choose(replace(auto, max_entries=0))
             reason = f"{reason.partition(':')[0]}: an exact fit would take about {_rounded(long)} s of counted work"
     free = objective.free
-    if not engine.traits.exact and free.samples and objective.prior.size <= SAMPLED and dense(free.graph):
+    if not engine.traits.exact and free.samples and objective.prior.size <= SAMPLED_DENSE and dense(free.graph):
         engine = Sampled().enough_for(free.cases)
         reason = f"sampling was chosen: {reason.partition(': ')[2]}; messages say little of fields as dense"
     return engine, (reason,)
