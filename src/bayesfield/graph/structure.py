@@ -94,12 +94,16 @@ def counts(graph: Graph, codes: IntArray | NDArray[np.int32]) -> FloatArray:
 def _pair_counts(g: GraphArrays, codes: IntArray | NDArray[np.int32]) -> FloatArray:
     """The same for dense pairs: all tables from one matrix product of indicators, whole numbers in single precision."""
     nodes, total = int(g.node_ptr[-1]), np.zeros(int(g.table_ptr[-1]))
-    joint = np.zeros((nodes, nodes))
-    for first in range(0, len(codes), _INDICATORS):
+
+    def products(first: int) -> NDArray[np.float32]:
         here = codes[first : first + _INDICATORS]
         one = np.zeros((len(here), nodes), dtype=np.float32)
         one[np.arange(len(here))[:, None], g.node_ptr[:-1] + here] = 1.0
-        joint += one.T @ one
+        return np.asarray(one.T @ one)
+
+    joint = np.zeros((nodes, nodes))
+    for part in parallel.blas_map(products, range(0, len(codes), _INDICATORS)):
+        joint += part
     total[:nodes] = np.diag(joint)
     ends, strides = g.scope.reshape(-1, 2), g.stride.reshape(-1, 2)
     shapes = g.cardinality[ends]

@@ -71,12 +71,12 @@ def kept_newton(
         kept = _curvature(objective, point, every, dense) if kept is None else kept
         direction = -kept.solve(point.gradient)
         distance = float(np.sqrt(max(-float(direction @ point.gradient), 0.0)))
-        if every > 1 and distance <= near:
-            every, kept, before = 1, None, np.inf
-            continue
         if distance <= tolerance:
             log.add(point, distance, 0.0)
             return ended(Outcome.OPTIMUM, point, log, kept)
+        if every > 1 and distance <= near:
+            every, kept, before = 1, None, np.inf
+            continue
         new, step = line_search(objective, point, direction)
         log.add(point, distance, step)
         if step == 0.0:

@@ -153,8 +153,9 @@ def _narrow(cases: float, size: int) -> str:
     )
 
 
-def pseudo_likelihood_map(cases: Cases, prior: GaussianPrior) -> FloatArray:
-    """The pseudo-likelihood's optimum: cheap, consistent, and a good start for dense fields."""
+def pseudo_likelihood_map(cases: Cases, prior: GaussianPrior, tolerance: float = 1e-6) -> FloatArray:
+    """The pseudo-likelihood's optimum: cheap, consistent, and a good start for dense fields. tolerance: its distance at
+    most, in posterior sd over all parameters."""
     whole = cases if cases.complete else replace(cases, clamped=None)
     near = composite_objective(whole, prior)
-    return np.asarray(composite_map(near, prior.location, 1e-6).parameters)
+    return np.asarray(composite_map(near, prior.location, tolerance).parameters)

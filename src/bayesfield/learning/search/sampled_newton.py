@@ -35,6 +35,7 @@ _FEWEST = 4  # iterates in an average whose scatter is trusted
 _FORGOTTEN = 0.1  # posterior sd: difference that chains from other beginnings may have, …
 _NOISE = 3.0  # … and times its own noise; 1 ± 0.1 of it where chains mix, with some hundred parameters
 _RESIDUAL = "the residual is the Monte-Carlo error in posterior sd"
+_ROUGH, _MANY_CASES = 0.2, 50_000  # posterior sd (rms) of a start; with fewer cases it is found anyway
 _ROUNDS, _FILLED = 10, 4  # of stochastic EM, and how many of the last are averaged
 _NEAR = 0.3  # posterior sd: after a step as short (rms), the covariance of the step before is as good
 _STATES = 40_960  # of chains, for a covariance by bits: 3 % of an entry, averaged over iterates; …
@@ -113,7 +114,8 @@ def sampled_start(objective: Objective, seed: int) -> FloatArray:
     """Where a sampled search begins: the pseudo-likelihood's optimum, holes filled where there are any."""
     cases = objective.data.cases
     if cases.complete:
-        return pseudo_likelihood_map(cases, objective.prior)
+        rough = _ROUGH * np.sqrt(objective.size) if objective.weight > _MANY_CASES else 1e-6
+        return pseudo_likelihood_map(cases, objective.prior, rough)
     return stochastic_em(objective, seed)
 
 
