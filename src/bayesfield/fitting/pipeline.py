@@ -75,7 +75,8 @@ def fit_objective(model: Parametrised, objective: Objective, request: Request, d
     begun = time.perf_counter()
     planned = make_plan(objective, request)
     with ExitStack() as screen:
-        screen.enter_context(parallel.one_blas_thread(objective.size))
+        if objective.size > parallel.TINY:
+            screen.enter_context(parallel.one_blas_thread(objective.size))
         progress: Progress = QUIET
         if request.verbose or (request.verbose is None and planned.plan.total > LONG):
             progress = screen.enter_context(shown(planned.plan, request))
