@@ -106,13 +106,17 @@ class Round(NamedTuple):
 
 
 class Approach(NamedTuple):
-    """Where the steps ended. curvature, variance: there. memory: 2τ in sweeps."""
+    """Where the steps ended. look: the round there, of so many sweeps."""
 
     parameters: FloatArray
-    curvature: FloatArray
-    variance: FloatArray
-    memory: float
+    look: Round
+    sweeps: int
     log: tuple[Iteration, ...]
+
+    @property
+    def memory(self) -> float:
+        """2τ in sweeps."""
+        return self.look.share * max(self.sweeps / 2, 1.0)
 
 
 class About(NamedTuple):
@@ -157,7 +161,7 @@ def surfaced(objective: Objective, start: FloatArray, progress: Progress = QUIET
     budget = _Budget(0.0, parts)
     budget.left = max(engine.allowed(phase.graph), _LEAST_SWEEPS * budget._price())
     near = _approach(objective, parts, start, budget, progress)
-    about = About(near.parameters, objective.prior.plus(near.curvature.copy()), near.variance, near.memory)
+    about = About(near.parameters, objective.prior.plus(near.look.curvature.copy()), near.look.variance, near.memory)
     for attempt in range(_SURFACES):
         phases, status, memory = _surface(objective, parts, about, budget)
         made = replace(objective, phases=phases)
@@ -167,7 +171,7 @@ def surfaced(objective: Objective, start: FloatArray, progress: Progress = QUIET
         hastened = slow and not parts[0].chains.hastened and parts[0].chains.hasten()  # type: ignore[union-attr]
         if (distance < _ASIDE and not hastened) or budget.sweeps < (_BURN + _LEAST) * memory or progress.expired:
             break
-        about = About(*moments, near.variance, max(memory, near.memory))
+        about = About(*moments, near.look.variance, max(memory, near.memory))
     if distance >= _ASIDE:
         said = status.detail.removesuffix(f"; {CRITICAL}")
         said += f"; chains were spread {distance:.1f} posterior sd, or log widths, beside where the posterior then lay"
@@ -218,7 +222,8 @@ def _approach(
     here, sweeps, log = _on_side(start, free.turned), _FIRST, []
     longest = max(_LONGEST, _PER_ROOT * np.sqrt(len(objective.free.graph.arrays.cardinality)))
     before: tuple[FloatArray, FloatArray] | None = None  # the last point, and the gradient there
-    often = 0
+    often, near = 0, None
+    best: tuple[bool, float, FloatArray, Round, int] | None = None
     for number in range(_STEPS):
         taken = budget.take(sweeps)
         look = _round(objective, parts, here, taken)
@@ -230,8 +235,10 @@ def _approach(
         # the mean of all chains is known to so many posterior sd: a step that short is noise
         noise = np.sqrt(np.trace(linalg.solve(precision, look.between, assume_a="pos")) / free.chains)
         forgets = look.share <= _FORGOTTEN[free.hastened]
+        if best is None or (not forgets, distance) < best[:2]:
+            best = not forgets, distance, here, look, taken
         if forgets and distance < max(_NEAR, 3.0 * noise):
-            here = _on_side(here - step, free.turned)
+            near = Approach(_on_side(here - step, free.turned), look, taken, tuple(log))
             break
         turned = 0.0
         if before is not None:
@@ -250,7 +257,10 @@ def _approach(
         often += forgets
         if often >= _AGAIN or budget.left < _APPROACH * whole or progress.expired:
             break
-    return Approach(here, look.curvature, look.variance, look.share * max(taken / 2, 1.0), tuple(log))
+    if near is None:  # where steps came nearest
+        assert best is not None
+        near = Approach(*best[2:], tuple(log))
+    return near
 
 
 def _on_side(parameters: FloatArray, turned: FloatArray | None) -> FloatArray:
