@@ -193,24 +193,23 @@ def test_potts_images():
 
 
 def test_data_beyond_the_critical_point():
-    """Two halves of opposite states, which single sites would not cross: clusters do. Against exact draws, whose means
-    are known to 0.01 sd; the engine's own error is 0.08 sd, and the certificate tolerates 10 % of a width."""
+    """Two halves of opposite states, which single sites would not cross: clusters do. Against exact inference with
+    correction="draws" (a minute of processor time, so that its numbers stand here), whose means are known to 0.01 sd;
+    the engine's own error is 0.085 sd, and the certificate tolerates 10 % of a width."""
     X = np.ones((12, 12), dtype=int)
     X[::5, ::4] = -1
     X[:, :6] *= -1
     field = bf.grid(12, 12, (-1, 1), tied=True)
     streamed = bf.fit(field, X.reshape(1, -1), engine=Streamed())
-    exact = bf.fit(field, X.reshape(1, -1), engine="exact", correction="draws")
-    np.testing.assert_allclose(streamed.mean, exact.mean, atol=0.25 * exact.sd.min())
-    np.testing.assert_allclose(streamed.sd, exact.sd, rtol=0.1)
+    mean, sd = np.array([0.00197, 0.46214]), np.array([0.01771, 0.04235])
+    np.testing.assert_allclose(streamed.mean, mean, atol=0.25 * sd.min())
+    np.testing.assert_allclose(streamed.sd, sd, rtol=0.1)
 
 
 def test_other_data_are_refused_or_go_another_way():
-    field = bf.grid(16, 16, (-1, 1), tied=True)
-    X = np.concatenate([image(16, 16, (0.0, 0.2)), image(16, 16, (0.0, 0.2))]).astype(float)
-    X[0, :3] = np.nan
+    field = bf.grid(16, 16, (-1, 1))
     with pytest.raises(bf.InvalidInput, match="streaming chains are for"):
-        bf.fit(field, X, engine=Streamed())
+        bf.fit(field, image(16, 16, (0.0, 0.2)), engine=Streamed())
 
 
 def test_a_graph_of_edges():

@@ -41,7 +41,7 @@ _PLAIN = 32  # chains of fields that are not swept by words
 _UPDATES = 1.8e9  # a second of one core, by words (python -m benchmarks images)
 _CLUSTERED = 3e7  # the same by clusters
 _PERIOD = 8  # sweeps between two cluster updates: they add an eighth to what those take
-_PLAIN_UPDATES = 2e7  # the same one chain at a time
+_PLAIN_UPDATES, _MANY_STATES = 2e7, 1e7  # the same one chain at a time; and of more states than two, times states
 
 
 class Series(NamedTuple):
@@ -90,7 +90,12 @@ def streams(graph: Graph, design: Design, cases: IntArray | None, seed: int, cha
 def seconds_a_sweep(graph: Graph, design: Design) -> float:
     """Counted work of one sweep of one chain."""
     packed = graph.plan_with("words", design, lambda: pack(graph, design))
-    return len(graph.arrays.cardinality) / (_PLAIN_UPDATES if packed is None else _UPDATES)
+    return _plain_seconds(graph) if packed is None else packed.n / _UPDATES
+
+
+def _plain_seconds(graph: Graph) -> float:
+    g = graph.arrays
+    return len(g.cardinality) / _PLAIN_UPDATES if graph.binary_pairs else float(g.cardinality.sum()) / _MANY_STATES
 
 
 def way(chain: NDArray[Any]) -> NDArray[Any]:
@@ -381,7 +386,7 @@ class PlainStreams:
         return False
 
     def price(self) -> float:
-        return self.states.size / _PLAIN_UPDATES
+        return self.chains * _plain_seconds(self.graph)
 
     def run(self, points: FloatArray, sweeps: int, every: int = 1) -> Series:
         thetas = self.design.potentials_many(points)

@@ -61,6 +61,7 @@ _DRAWS = 1024  # points by which moments are integrated
 _SURFACES = 6
 _LEAST_SWEEPS = 200  # that any budget allows
 _TWO = 1.5  # kurtosis below which states and their negatives are two groups
+_GAPPED, _RARE = 2.0, 0.03  # kurtosis of chains on two sides, and share of states that the other side has
 _GAP, _NOISE = 0.1, 4.0  # posterior sd, and times its noise, by which chains that began apart may differ
 _OFTEN = 4  # states for each 2τ that are looked at
 _APPROACH = 0.6  # of the budget that is left for the surfaces
@@ -381,18 +382,22 @@ def _surface(
         phase, fit = _fitted(part, run, z, how, noise)
         phases.append(phase)
         fits.append(fit)
-    critical = known > LONG or (fits[0].misfit >= _FITS and _turns(runs[0]))
+    critical = known > LONG or _two_sided(runs[0], free.turned, points)
     status = _status(fits[0], noise, (error, engine.error), known, taken, (free.hastened, critical))
     made = [replace(p, status=status) if isinstance(p, SurfacePhase) else p for p in phases]
     return tuple(made), status, memory
 
 
-def _turns(run: list[Series]) -> bool:
-    """Whether chains vary most by being turned as wholes."""
-    states, means, _ = (np.concatenate(a) for a in zip(*run, strict=True))
-    around = ((states - states.mean(axis=0)) ** 2).mean(axis=0)
-    share = ((states - means) ** 2).mean(axis=0) / np.maximum(around, 1e-300)
-    return bool(share.max() > 0.5)
+def _two_sided(run: list[Series], turned: FloatArray | None, points: FloatArray) -> bool:
+    """Whether chains nearest to where turning costs nothing lie on both sides of it with a gap between: a kurtosis
+    below _GAPPED, where a Gaussian has 3."""
+    if turned is None:
+        return False
+    nearest = np.argsort(np.abs(points @ turned[:-1] + turned[-1]))[: len(points) // 4]
+    along = np.concatenate([s.states - s.negatives for s in run])[:, nearest] @ turned[:-1]
+    least = min(float((along > 0.0).mean()), float((along < 0.0).mean()))
+    few = along[:, : len(nearest) // 4]
+    return least > _RARE and float(np.mean(few**4)) < _GAPPED * float(np.mean(few**2)) ** 2
 
 
 def _fitted(
