@@ -130,9 +130,12 @@ class LatticeField(FieldEstimator):
         maps, drawn = self.site_probabilities(X), self.sample(simulated, random_state)
         if self._several:
             return image_fit(X[image], maps[image], [one[image] for one in drawn])
-        whole = np.reshape(np.asarray(X, dtype=object), (len(X), *self._shapes[0]))
-        whole = np.where(self._inside[0], whole, None)
-        pictures = [np.reshape(a, (len(a), *self._shapes[0], *np.shape(a)[2 if np.ndim(a) == 2 else 3 :])) for a in (maps, drawn)]
+        whole = np.reshape(np.array(X, dtype=object), (len(X), *self._shapes[0]))
+        whole[:, ~self._inside[0]] = None
+        pictures = [
+            np.reshape(a, (len(a), *self._shapes[0], *np.shape(a)[2 if np.ndim(a) == 2 else 3 :]))
+            for a in (maps, drawn)
+        ]
         return image_fit(whole[image], pictures[0][image], list(pictures[1]))
 
     # --- images and their sites ---------------------------------------------------------------------------------

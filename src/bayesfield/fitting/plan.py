@@ -237,8 +237,8 @@ def refuse(objective: Objective, request: Request) -> None:
         )
     if engine.traits.streams and not _tied(objective, request):
         raise InvalidInput(
-            f"streaming chains are for up to {FEW_TIED} parameters tied over many variables of one graph, with cells that "
-            'show each of them; take engine="auto"'
+            f"streaming chains are for up to {FEW_TIED} parameters tied over many variables of one graph, with "
+            'cells that show each of them; take engine="auto"'
         )
     if request.correction == "draws" and not objective.has_log_z:
         raise InvalidInput(
@@ -324,10 +324,13 @@ def _picked(objective: Objective, auto: Any, request: Request) -> tuple[Engine, 
 def _tied(objective: Objective, request: Request) -> bool:
     """Whether few parameters stand for many table entries, so that chains need keep no states."""
     phase, size = objective.phases[0], objective.size
-    hidden = all(p.contrasts for p in objective.phases[1:])
-    if not hidden or not phase.samples or not 0 < size <= FEW_TIED or request.response is not None:
-        return False
-    if len(unseen_parameters(objective)):
+    hidden = len(objective.phases) > 1
+    if (
+        (hidden and not all(p.contrasts for p in objective.phases[1:]))
+        or not phase.samples
+        or not 0 < size <= FEW_TIED
+        or request.response is not None
+    ):
         return False
     if request.method not in ("auto", "newton", "lbfgs") or request.form not in ("auto", "dense"):
         return False
@@ -337,7 +340,9 @@ def _tied(objective: Objective, request: Request) -> bool:
         or not np.isfinite(objective.free.design.offset).all()
     ):
         return False
-    return objective.free.graph.n_entries >= TIED * size and objective.observed_codes() is not None
+    if objective.free.graph.n_entries < TIED * size or objective.observed_codes() is None:
+        return False
+    return not hidden or not len(unseen_parameters(objective))
 
 
 def _form(asked: str, counts: Counts) -> str:

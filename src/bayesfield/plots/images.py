@@ -18,7 +18,9 @@ def image_fit(image: Any, probabilities: FloatArray, simulated: Sequence[Any]) -
     outside the mask stay white."""
     shape = np.shape(image)
     if len(shape) != 2 or np.shape(probabilities)[:2] != shape:
-        raise InvalidInput(f"an image and its map have the same rows and columns; got {shape}, {np.shape(probabilities)}")
+        raise InvalidInput(
+            f"an image and its map have the same rows and columns; got {shape}, {np.shape(probabilities)}"
+        )
     levels = sorted({v for one in (image, *simulated) for v in np.ravel(one).tolist() if v is not None and v == v})
     number = {v: k for k, v in enumerate(levels)}
     states = [np.array([[number.get(v, np.nan) for v in row] for row in np.asarray(one).tolist()], float)

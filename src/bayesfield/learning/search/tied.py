@@ -166,7 +166,7 @@ def surfaced(objective: Objective, start: FloatArray, progress: Progress = QUIET
     for attempt in range(_SURFACES):
         phases, status, memory = _surface(objective, parts, about, budget)
         made = replace(objective, phases=phases)
-        moments, distance = _moments(made, phases[0].surface)  # type: ignore[union-attr, arg-type]
+        moments, distance = _moments(made, phases[0].surface)  # type: ignore[attr-defined]
         progress.tell(Iteration(len(near.log) + attempt, float("nan"), float("nan"), distance, 1.0))
         slow = status.mixing is not None and status.mixing > 1.0
         hastened = slow and not parts[0].chains.hastened and parts[0].chains.hasten()  # type: ignore[union-attr]
@@ -185,8 +185,8 @@ def _parts(objective: Objective, seed: int) -> list[Part]:
     """The free phase's chains begin at the data; those of hidden cells, as many, at random."""
     free = objective.free
     parts = [Part(free, streams(free.graph, free.design, objective.observed_codes(), seed))]
-    for k, phase in enumerate(objective.phases[1:], start=1):
-        assert isinstance(phase, GraphPhase)
+    for k, hidden in enumerate(objective.phases[1:], start=1):
+        phase: GraphPhase = hidden  # type: ignore[assignment]
         exact = phase.engine.traits.exact
         chains = None if exact else streams(phase.graph, phase.design, None, seed + k, parts[0].chains.chains)  # type: ignore[union-attr]
         parts.append(Part(phase, chains))
@@ -304,9 +304,7 @@ def _round(objective: Objective, parts: list[Part], here: FloatArray, sweeps: in
     return Round(gradient, _positive(curvature), variance, between, share)
 
 
-def _one_phase(
-    late: Series, covariance: FloatArray, turned: FloatArray | None
-) -> tuple[Series, FloatArray]:
+def _one_phase(late: Series, covariance: FloatArray, turned: FloatArray | None) -> tuple[Series, FloatArray]:
     """Chains and covariance on the data's side, where states and their negatives fall in two groups: where the
     kurtosis along what turning changes is below _TWO (1 for two points, 3 for a Gaussian; Binder 1981).
 
