@@ -57,7 +57,7 @@ def test_streamed_features_have_exact_moments(name):
     points = np.tile(parameters, (chains.chains, 1))
     points[1::2] *= 0.5
     chains.run(points, 100, 100)
-    series = chains.run(points, 6000 if packed else 2000, 1)
+    series = chains.run(points, 6000 if packed else 2000, 1).states
     for k, at in enumerate((parameters, 0.5 * parameters)):
         mean, covariance = exact_moments(field, at)
         own = series[:, k::2]
@@ -77,7 +77,7 @@ def test_chains_in_one_word_are_independent():
     chains = streams.streams(c.graph, c.design, None, 1)
     points = np.tile([0.0, 0.2], (chains.chains, 1))
     chains.run(points, 100, 100)
-    blocks = chains.run(points, 40_000, 1).reshape(400, 100, chains.chains, 2).mean(axis=1)
+    blocks = chains.run(points, 40_000, 1).states.reshape(400, 100, chains.chains, 2).mean(axis=1)
     ratio = blocks.mean(axis=1).var(axis=0) * chains.chains / blocks.var(axis=0).mean(axis=0)
     assert (np.abs(np.log(ratio)) < np.log(1.5)).all()
 
@@ -87,7 +87,8 @@ def test_runs_repeat():
     c = compiled(field)
     points = np.tile([0.1, 0.2], (64, 1))
     first, second = (streams.streams(c.graph, c.design, None, 5).run(points, 20, 2) for _ in range(2))
-    assert (first == second).all()
+    assert (first.states == second.states).all()
+    assert (first.means == second.means).all()
 
 
 def test_couplings_of_several_classes():
@@ -103,7 +104,7 @@ def test_couplings_of_several_classes():
     assert isinstance(chains, streams.WordStreams)
     at = np.array([0.1, 0.2, -0.15])
     chains.run(np.tile(at, (64, 1)), 100, 100)
-    each = chains.run(np.tile(at, (64, 1)), 5000).mean(axis=0)
+    each = chains.run(np.tile(at, (64, 1)), 5000).means.mean(axis=0)
     mean, _ = exact_moments(field, at)
     assert (np.abs(each.mean(axis=0) - mean) < 4.5 * each.std(axis=0, ddof=1) / 8).all()
 
@@ -192,24 +193,23 @@ def test_potts_images():
 
 
 def test_data_beyond_the_critical_point():
-    """Two halves of opposite states, which single sites would not cross: clusters do. Against exact draws, whose means
-    are known to 0.01 sd; the engine's own error is 0.08 sd, and the certificate tolerates 10 % of a width."""
+    """Two halves of opposite states, which single sites would not cross: clusters do. Against exact inference with
+    correction="draws" (a minute of processor time, so that its numbers stand here), whose means are known to 0.01 sd;
+    the engine's own error is 0.085 sd, and the certificate tolerates 10 % of a width."""
     X = np.ones((12, 12), dtype=int)
     X[::5, ::4] = -1
     X[:, :6] *= -1
     field = bf.grid(12, 12, (-1, 1), tied=True)
     streamed = bf.fit(field, X.reshape(1, -1), engine=Streamed())
-    exact = bf.fit(field, X.reshape(1, -1), engine="exact", correction="draws")
-    np.testing.assert_allclose(streamed.mean, exact.mean, atol=0.25 * exact.sd.min())
-    np.testing.assert_allclose(streamed.sd, exact.sd, rtol=0.1)
+    mean, sd = np.array([0.00197, 0.46214]), np.array([0.01771, 0.04235])
+    np.testing.assert_allclose(streamed.mean, mean, atol=0.25 * sd.min())
+    np.testing.assert_allclose(streamed.sd, sd, rtol=0.1)
 
 
 def test_other_data_are_refused_or_go_another_way():
-    field = bf.grid(16, 16, (-1, 1), tied=True)
-    X = np.concatenate([image(16, 16, (0.0, 0.2)), image(16, 16, (0.0, 0.2))]).astype(float)
-    X[0, :3] = np.nan
+    field = bf.grid(16, 16, (-1, 1))
     with pytest.raises(bf.InvalidInput, match="streaming chains are for"):
-        bf.fit(field, X, engine=Streamed())
+        bf.fit(field, image(16, 16, (0.0, 0.2)), engine=Streamed())
 
 
 def test_a_graph_of_edges():

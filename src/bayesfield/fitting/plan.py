@@ -50,7 +50,7 @@ SAMPLED = 6000  # parameters up to which the sampled engine, whose covariance is
 SAMPLED_DENSE = 25_000  # … and on dense graphs, where messages say little, for all that memory holds
 EXPENSIVE = 40.0  # seconds of one curvature, beyond which L-BFGS searches without
 EXACT_FIT = 60.0  # seconds of an exact search, beyond which sampling is the cheaper way to a checked one
-FEW_TIED, TIED = 8, 200  # parameters at most, and table entries for each at least, of fields that chains stream
+FEW_TIED, TIED = 12, 200  # parameters at most, and table entries for each at least, of fields that chains stream
 _STREAMED = 600  # sweeps of all chains of a search, where they forget in fifty
 _NEWTON = 8  # steps of a search with curvature, at most
 _LBFGS = 130  # inferences of one without, the products with the curvature that end it among them
@@ -240,8 +240,8 @@ def refuse(objective: Objective, request: Request) -> None:
         )
     if engine.traits.streams and not _tied(objective, request):
         raise InvalidInput(
-            f"streaming chains are for up to {FEW_TIED} parameters tied over many variables of one graph, all of them "
-            'observed; take engine="auto"'
+            f"streaming chains are for up to {FEW_TIED} parameters tied over many variables of one graph, with "
+            'cells that show each of them; take engine="auto"'
         )
     if request.correction == "draws" and not objective.has_log_z:
         raise InvalidInput(
@@ -325,9 +325,15 @@ def _picked(objective: Objective, auto: Any, request: Request) -> tuple[Engine, 
 
 
 def _tied(objective: Objective, request: Request) -> bool:
-    """Whether few parameters stand for many table entries, all of them seen, so that chains need keep no states."""
+    """Whether few parameters stand for many table entries, so that chains need keep no states."""
     phase, size = objective.phases[0], objective.size
-    if len(objective.phases) > 1 or not phase.samples or not 0 < size <= FEW_TIED or request.response is not None:
+    hidden = len(objective.phases) > 1
+    if (
+        (hidden and not all(p.contrasts for p in objective.phases[1:]))
+        or not phase.samples
+        or not 0 < size <= FEW_TIED
+        or request.response is not None
+    ):
         return False
     if request.method not in ("auto", "newton", "lbfgs") or request.form not in ("auto", "dense"):
         return False
@@ -337,7 +343,9 @@ def _tied(objective: Objective, request: Request) -> bool:
         or not np.isfinite(objective.free.design.offset).all()
     ):
         return False
-    return objective.free.graph.n_entries >= TIED * size and objective.observed_codes() is not None
+    if objective.free.graph.n_entries < TIED * size or objective.observed_codes() is None:
+        return False
+    return not hidden or not len(unseen_parameters(objective))
 
 
 def _form(asked: str, counts: Counts) -> str:
@@ -494,7 +502,7 @@ def _profiles(
 def _starts(objective: Objective, counts: Counts, request: Request) -> int:
     if request.starts is not None:
         return request.starts
-    if not counts.hidden or not counts.has_log_z or request.start is not None:
+    if not counts.hidden or counts.streams or not counts.has_log_z or request.start is not None:
         return 1
     return SEVERAL if len(unseen_parameters(objective)) else 1
 

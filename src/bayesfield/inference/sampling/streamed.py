@@ -34,7 +34,7 @@ class Streamed(Options):
     eight times as much. seed: of everything.
     """
 
-    error: float = 0.08
+    error: float = 0.085
     budget: float = 8.0
     seed: int = 0
 

@@ -99,6 +99,58 @@ def update_chains(
                     x[i] = 1 - x[i]
 
 
+class Lanes(NamedTuple):
+    """A field whose variables are words of 64 chains (kernels.gibbs.words): m edges by class, n spins by type."""
+
+    first: np.ndarray  # (m,) int32
+    second: np.ndarray  # (m,) int32
+    pair: np.ndarray  # (m,) int32: its class
+    kind: np.ndarray  # (n,) int32: its type
+
+
+@jit
+def turn_lanes(
+    o: Lanes, x: np.ndarray, coupling: FloatArray, field: FloatArray, first: int, last: int, seeds: np.ndarray,
+    flips: np.ndarray,
+) -> None:  # fmt: skip
+    """One cluster update of chains first … last − 1. x: (n,) words. coupling: (classes, 64) J. field: (types, 64) h.
+    seeds: (64, 2). flips: (n,) words, to which the chains' bits are added where spins turn."""
+    n = len(x)
+    parent, pull, turn = np.empty(n, dtype=np.int32), np.empty(n), np.empty(n, dtype=np.bool_)
+    spin = np.empty(n, dtype=np.bool_)
+    bond = np.empty(len(coupling))
+    for lane in range(first, last):
+        seed, shift = seeds[lane], np.uint64(lane)
+        for c in range(len(coupling)):
+            bond[c] = 1.0 - np.exp(-2.0 * np.abs(coupling[c, lane]))
+        for i in range(n):
+            parent[i] = i
+            spin[i] = (x[i] >> shift) & np.uint64(1)
+        for e in range(len(o.first)):
+            i, j = o.first[e], o.second[e]
+            c = o.pair[e]
+            agree = coupling[c, lane] > 0.0 if spin[i] == spin[j] else coupling[c, lane] < 0.0
+            if agree and uniform(seed) < bond[c]:
+                a, b = _root(parent, i), _root(parent, j)
+                if a < b:
+                    parent[b] = a
+                else:
+                    parent[a] = b
+        for i in range(n):  # parents come before their children
+            root = parent[parent[i]]
+            parent[i] = root
+            own = field[o.kind[i], lane] if spin[i] else -field[o.kind[i], lane]
+            if root == i:
+                pull[i] = own
+            else:
+                pull[root] += own
+        for i in range(n):
+            if parent[i] == i:
+                turn[i] = uniform(seed) * (1.0 + np.exp(-2.0 * pull[i])) >= 1.0
+            if turn[parent[i]]:
+                flips[i] |= np.uint64(1) << shift
+
+
 @jit
 def gauge(n: int, first: np.ndarray, second: np.ndarray, coupling: FloatArray) -> Gauge:
     """Parts by union and find, every spin with its sign relative to the one above it."""

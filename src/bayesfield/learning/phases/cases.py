@@ -145,9 +145,10 @@ def field_objective(
     """
     density = gaussian(prior, random_field)
     codes = random_field.encode(X, holes=True)
-    if learned and (codes < 0).any():
+    objective = case_objective(compiled(random_field), codes, density, engine, checked_weights(weights, len(codes)))
+    if learned and (codes < 0).any() and len(objective.data.unseen()):  # tied fields learn from other variables
         require_seen(random_field, (codes >= 0).sum(axis=0))
-    return case_objective(compiled(random_field), codes, density, engine, checked_weights(weights, len(codes)))
+    return objective
 
 
 def case_objective(

@@ -44,7 +44,7 @@ class GraphPhase(Phase):
         return self.engine.traits
 
     def with_engine(self, engine: Engine) -> GraphPhase:
-        if self.contrasts and not engine.traits.has_log_z:
+        if self.contrasts and (engine.traits.streams or not engine.traits.has_log_z):
             engine = Auto()
         if self.contrasts and engine.traits.chooses:
             engine, _ = self.choose(engine)

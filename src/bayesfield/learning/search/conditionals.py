@@ -25,7 +25,7 @@ _TOLERANCE = 1e-6
 
 
 def conditionals_map(cases: Cases, prior: GaussianPrior) -> FloatArray:
-    """λ that maximises pseudo-likelihood times prior, of complete cases."""
+    """λ that maximises pseudo-likelihood times prior, by the variables that are observed with all their neighbours."""
     weights = np.ones(len(cases.codes)) if cases.weights is None else cases.weights
     parts = [conditionals(cases.field, row) for row in cases.codes]
     rows, offsets = np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
@@ -35,8 +35,15 @@ def conditionals_map(cases: Cases, prior: GaussianPrior) -> FloatArray:
 
 def conditionals(field: CompiledField, codes: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The distinct conditionals of one case: r_s − r_observed, (G, q, F), the same of θ₀, (G, q), and how many
-    variables have each, (G,). States that a variable does not have are forbidden."""
+    variables have each, (G,). States that a variable does not have are forbidden. Variables that are missing, or beside
+    one that is, are left out."""
     g, A = field.graph.arrays, field.design.matrix
+    kept = codes >= 0
+    if not kept.all():
+        torn = np.zeros(len(g.table_ptr) - 1, dtype=np.bool_)
+        torn[g.slot_factor[codes[g.scope] < 0]] = True
+        kept[g.scope[torn[g.slot_factor]]] = False
+        codes = np.maximum(codes, 0)
     n, most, size = len(codes), int(g.cardinality.max()), A.shape[1]
     owner = np.repeat(np.arange(n), np.diff(g.slot_ptr))
     factor = g.slot_factor[g.slots]
@@ -56,7 +63,8 @@ def conditionals(field: CompiledField, codes: IntArray) -> tuple[FloatArray, Flo
     whole -= whole[np.arange(n), codes][:, None, :].copy()
     for s in range(most):
         whole[g.cardinality <= s, s, size] = -np.inf
-    finite = np.where(np.isfinite(whole), whole, -1e6).reshape(n, -1)
+    whole = whole[kept]
+    finite = np.where(np.isfinite(whole), whole, -1e6).reshape(len(whole), most * (size + 1))
     keys = np.round(finite @ np.sqrt(np.arange(2.0, finite.shape[1] + 2.0)), 6)
     _, where, many = np.unique(keys, return_index=True, return_counts=True)
     return whole[where, :, :size], whole[where, :, size], many.astype(np.float64)
