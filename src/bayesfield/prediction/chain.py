@@ -9,7 +9,8 @@ import numpy as np
 
 from bayesfield.inference.trees.chain import best_labellings, chain_marginals
 from bayesfield.inference.trees.log_z_by_component import log_z_by_component
-from bayesfield.learning.phases.chain import ChainPhase, potentials
+from bayesfield.learning.phases.chain import ChainPhase
+from bayesfield.learning.phases.crf_design import potentials
 from bayesfield.model.conditional import CRF, Sequences, as_sequences, label_codes
 from bayesfield.prediction.chain_quadratic import quadratic_labels
 from bayesfield.prediction.supergraph import supergraph_labels
