@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -136,10 +137,8 @@ def bayesfield(sentences: int, cores: int, loss: float) -> dict[str, float]:
             return super().at(parameters, start)
 
     kept = Kept(objective.prior, objective.phases, objective.statistic, objective.constant, objective.data)
-    try:
+    with suppress(_Reached):
         best = lbfgs(kept, objective.prior.location, 1e-6, 1000, Progress(watch)).parameters
-    except _Reached:
-        pass
     result = _watched(started)
     test = corpus(TEST, 2)
     inputs = ChainPhase(crf, sequences_of(crf, known, test.features()))

@@ -429,7 +429,5 @@ class Objective:
 def _blocks_fit(phase: Any) -> bool:
     """Whether there is room for the block of the transitions of a conditional field; other fields have none."""
     crf = getattr(phase, "crf", None)
-    if crf is not None and crf.seen is not None:
-        return False
     size = 0 if crf is None else len(crf.edge_inputs) * crf.n_edge_tables
     return size <= _SMALL_BLOCK or fits_dense(size)

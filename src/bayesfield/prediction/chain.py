@@ -10,7 +10,7 @@ import numpy as np
 from bayesfield.inference.trees.chain import best_labellings, chain_marginals
 from bayesfield.inference.trees.log_z_by_component import log_z_by_component
 from bayesfield.learning.phases.chain import ChainPhase
-from bayesfield.learning.phases.crf_design import potentials
+from bayesfield.learning.phases.crf_design import edge_noise, node_noise, potentials
 from bayesfield.model.conditional import CRF, Sequences, as_sequences, label_codes
 from bayesfield.prediction.chain_quadratic import quadratic_labels
 from bayesfield.prediction.supergraph import supergraph_labels
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bayesfield.learning.baselines.max_margin import MaxMargin
     from bayesfield.posterior.posterior import Posterior
 
+POTENTIAL_DRAWS = 8  # of each sequence's potentials, at most: antithetic, and of what the input itself takes part in
 _TOGETHER = 400_000  # potentials of all sequences at all draws that are labelled in one pass
 
 
@@ -53,6 +54,14 @@ def predict_sequences(
     if predictor == "map":
         (answer,) = _labelled(phase, posterior.mode[None])
         return plugged_in(crf.owner[answer.states], visible(crf, answer.marginal))
+    if (
+        posterior.form.form == "mean-field"
+        and phase.draws_potentials
+        and predictor in ("marginal", "vote", "weighted_vote")
+    ):
+        by_potentials = _by_potentials(phase, posterior, min(n_draws, POTENTIAL_DRAWS), rng)
+        if by_potentials is not None:
+            return by_potentials.prediction(predictor)
     points = posterior.sample(n_draws, rng)
     tally = _tallied(phase, points)
     if predictor == "quadratic":
@@ -91,6 +100,28 @@ class _Labelled(NamedTuple):
     marginal: FloatArray
     states: IntArray
     weight: FloatArray
+
+
+def _by_potentials(
+    phase: ChainPhase, posterior: Posterior, count: int, rng: np.random.Generator | int | None
+) -> Tally | None:
+    """Draws of the potentials of each sequence, in antithetic pairs: under independent weights they are sums of
+    independent normals, so that no draw of all weights is made. None where plain numbers underflow."""
+    crf, data, sd = phase.crf, phase.data, posterior.form.sd
+    generator, lengths = np.random.default_rng(rng), np.diff(data.ptr)
+    (node, edge), tally = phase.potentials(posterior.mean), Tally(data.positions, len(crf.visible))
+    for k in range(0, max(count, 2), 2):
+        noise = node_noise(crf, data, sd, int(generator.integers(2**31)))
+        of_edges = edge_noise(crf, sd, generator)
+        for sign in (1.0, -1.0)[: max(count, 2) - k]:
+            nodes, edges = node + sign * noise, edge + sign * of_edges
+            found = chain_marginals(phase.chains, nodes, edges)
+            states, scores = best_labellings(phase.chains, nodes, edges)
+            if not found.finite:
+                return None
+            weight = np.exp(np.minimum(scores[:, 0] - found.log_z, 0.0))
+            tally.add(found.marginal, states[0], np.repeat(weight, lengths))
+    return tally
 
 
 def _tallied(phase: ChainPhase, points: FloatArray) -> Tally:

@@ -63,12 +63,14 @@ def chain_marginals(chains: ChainArrays, node: FloatArray, edge: FloatArray) -> 
 @dataclass(frozen=True, eq=False)
 class ChainMeans:
     """``ChainMarginals`` without messages: of one edge table, and summed over several passes where there are any.
-    spread: (P, K) sums of p (1 − p), or (0, K). parameters: where they were taken, for those that need messages yet."""
+    spread: (P, K) sums of p (1 − p), or (0, K); squares: (R, K, K) sums of squared probabilities of pairs.
+    parameters: where they were taken, for those that need messages yet."""
 
     log_z: FloatArray
     marginal: FloatArray
     transitions: FloatArray
     spread: FloatArray
+    squares: FloatArray
     finite: bool = True
     parameters: FloatArray | None = None
 
@@ -94,18 +96,18 @@ def chain_means(
     shaken = none if noise is None else noise
 
     def part(bounds: tuple[int, int]) -> FloatArray:
-        sums = np.zeros(edges.shape)
+        sums = np.zeros((2, *edges.shape))
         for r in range(R):
             gradient.add_marginals(
                 chains, node, shaken, signs[r], M[r : r + 1], top[r : r + 1], gradient.POWERS, *bounds, log_z[r],
-                marginal, spreads, sums[r],
+                marginal, spreads, sums[0, r], sums[1, r],
             )  # fmt: skip
         return sums
 
     with np.errstate(invalid="ignore"):
-        transitions = _on_parts(chains, node, part) * M
+        transitions, squares = _on_parts(chains, node, part) * np.stack([M, M**2])
     finite = bool(np.isfinite(log_z).all() and np.isfinite(transitions).all())
-    return ChainMeans(log_z[0] if R == 1 else log_z, marginal, transitions, spreads, finite)
+    return ChainMeans(log_z[0] if R == 1 else log_z, marginal, transitions, spreads, squares, finite)
 
 
 def chain_tangent(

@@ -95,12 +95,13 @@ def add_marginals(
     marginal: FloatArray,
     spread: FloatArray,
     pair: FloatArray,
+    squares: FloatArray,
 ) -> None:
     """Of the sequences first … last with one edge table, M (1, K, K): log Z into log_z, marginals added to marginal
-    (P, K), p (1 − p) to spread (P, K) and Σ_t a_t ⊗ v_{t+1} to pair (K, K).
+    (P, K), p (1 − p) to spread (P, K), Σ_t a_t ⊗ v_{t+1} to pair (K, K), and Σ_t a_t² ⊗ v_{t+1}² to squares (K, K).
 
-    noise: (P, K), of which ``sign`` times is added to the log-potentials, or (0, K) for none; spread: or (0, K). Where
-    plain numbers underflow log Z is NaN and nothing is added.
+    noise: (P, K), of which ``sign`` times is added to the log-potentials, or (0, K) for none; spread: or (0, K), and
+    then squares are left. Where plain numbers underflow log Z is NaN and nothing is added.
     """
     K = node.shape[1]
     turned = np.ascontiguousarray(M[0].T)
@@ -167,3 +168,9 @@ def add_marginals(
                     p = a[t, k] * b[k]
                     spread[begin + t, k] += p * (1.0 - p)
         add_outer(a, v, count, pair)
+        if len(spread):
+            for t in range(count):
+                for k in range(K):
+                    a[t, k] *= a[t, k]
+                    v[t, k] *= v[t, k]
+            add_outer(a, v, count, squares)

@@ -29,10 +29,12 @@ from bayesfield.learning.phases.chain_covariance import covariance_by_sequence
 from bayesfield.learning.phases.crf_design import (
     as_union,
     compiled_graphs,
+    edge_noise,
     expectations,
     flat_tables,
     inputs_times,
     inputs_transposed,
+    node_noise,
     potentials,
     restricted,
     state_sums,
@@ -194,6 +196,21 @@ class ChainPhase(Phase):
         chains = ChainArrays(ptr, (data.which + Q * shift).ravel())
         return chains, node, np.ascontiguousarray(edge)
 
+    @property
+    def draws_potentials(self) -> bool:
+        """Whether potentials can be drawn without drawing weights: plain chains, one table of transitions."""
+        crf = self.crf
+        plain = crf.plain_nodes and crf.plain_edges and crf.constant_edges and crf.labels == crf.visible
+        return plain and len(self.data.edge_rows) == 1
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether ``noisy`` knows the model: such chains, all of their states allowed."""
+        return self.draws_potentials and self.allowed is None
+
+    def noisy(self, sd: FloatArray, seed: int) -> NoisyChains:
+        return NoisyChains(self, sd, seed)
+
     def response(self, answer: Answer) -> Response:
         if isinstance(answer.found, Answer):
             return self.by_tree.response(answer.found)
@@ -244,6 +261,58 @@ class ChainPhase(Phase):
         G, found = self.crf.n_node_tables, self._complete(answer.found)
         labels = label_covariances(self.crf, self.data, found.marginal).reshape(-1, G, G)
         return labels, pair_covariance(self.crf, self.data, found)
+
+
+class NoisyChains:
+    """Σ_n log Z_n averaged over independent normal weights of these widths, (F,), about a mean that may move.
+
+    Pairs of antithetic draws are fixed: their noise of the nodes, for each sequence its own, and of the transitions.
+    """
+
+    def __init__(self, phase: ChainPhase, sd: FloatArray, seed: int) -> None:
+        crf, data = phase.crf, phase.data
+        self._phase = phase
+        self.pairs = noise_pairs(data.positions)
+        self._nodes = [node_noise(crf, data, sd, seed + r) for r in range(self.pairs)]
+        rng = np.random.default_rng(seed)
+        self._edges = [edge_noise(crf, sd, rng) for _ in range(self.pairs)]
+
+    def answer(self, mean: FloatArray) -> Answer:
+        """The averages of log Z and E[f]."""
+        phase, (marginal, transitions, log_z, _, _, finite) = self._phase, self._sums(mean, False)
+        if not finite:
+            return Answer(np.inf, np.zeros(len(mean)), Status(Outcome.NOT_CONVERGED))
+        return Answer(log_z, expectations(phase.crf, phase.data, marginal, transitions), _EXACT)
+
+    def variances(self, mean: FloatArray) -> FloatArray:
+        """The average of diag Σ_n C_n, as if positions and pairs of neighbours knew nothing of one another, (F,)."""
+        phase, (_, transitions, _, spread, squares, _) = self._phase, self._sums(mean, True)
+        edge = (transitions - squares).ravel()
+        node = state_sums(phase.crf, phase.data.squared, spread)
+        return np.concatenate([node, edge if phase.crf.seen is None else edge[phase.crf.seen.pair]])
+
+    def _sums(
+        self, mean: FloatArray, spread: bool
+    ) -> tuple[FloatArray, FloatArray, float, FloatArray, FloatArray, bool]:
+        (node, edge), phase = self._phase.potentials(mean), self._phase
+        K, draws = node.shape[1], 2 * self.pairs
+        marginal, transitions, squares = np.zeros(node.shape), np.zeros((1, K, K)), np.zeros((1, K, K))
+        spreads, log_z, finite = np.zeros(node.shape if spread else (0, K)), 0.0, True
+        for noise, of_edges in zip(self._nodes, self._edges, strict=True):
+            both = np.stack([edge[0] + of_edges, edge[0] - of_edges])
+            found = chain_means(phase.chains, node, both, noise, (1.0, -1.0), spread)
+            marginal += found.marginal / draws
+            transitions += found.transitions.sum(axis=0) / draws
+            squares += found.squares.sum(axis=0) / draws
+            spreads += found.spread / draws
+            log_z += float(found.log_z.sum()) / draws
+            finite = finite and found.finite
+        return marginal, transitions, log_z, spreads, squares, finite
+
+
+def noise_pairs(positions: int) -> int:
+    """Antithetic pairs of draws: each sequence has its own, so that a corpus needs few."""
+    return int(np.clip(100_000 // max(positions, 1), 4, 32))
 
 
 class ChainResponse(Response):

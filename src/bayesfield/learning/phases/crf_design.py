@@ -11,18 +11,22 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.special import ndtri
 
 from bayesfield import parallel
 from bayesfield.graph.compiled import CompiledField, Design
 from bayesfield.graph.structure import pair_graph
 from bayesfield.kernels.chains import inputs as kernel
 from bayesfield.kernels.chains.inputs import Entries, Inputs, Support
+from bayesfield.kernels.chains.noise import BITS, potentials_noise
 from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.model.graphs import Graphs
 from bayesfield.types import BoolArray, FloatArray, IntArray
 
 _SMALL = 100_000  # inputs up to which one thread has them all
 _PARTS = 4
+_QUANTILES = ndtri((np.arange(2**BITS) + 0.5) / 2**BITS)
+_QUANTILES /= _QUANTILES.std()  # the tails beyond the last are cut off: 1e-4 of the variance
 
 
 class PairInputs(NamedTuple):
@@ -141,6 +145,9 @@ def entries_of(crf: CRF, data: Sequences) -> Entries:
     kept: tuple[CRF, Entries] | None = data.__dict__.get("_entries")
     if kept is not None and kept[0] is crf:
         return kept[1]
+    if crf.seen is None:  # a row of the table for every input
+        X, none = _rows(data), np.empty(0, dtype=np.int32)
+        return Entries(X.ptr, X.number, X.value, np.zeros(len(X.ptr), dtype=np.int64), none, none, np.empty(0))
     rows, some, P = _rows(data), support(crf), data.positions
     wide_ptr, few_ptr = np.empty(P + 1, dtype=np.int64), np.empty(P + 1, dtype=np.int64)
     kernel.counted(rows, some, wide_ptr, few_ptr)
@@ -156,7 +163,9 @@ def entries_of(crf: CRF, data: Sequences) -> Entries:
 
 
 def state_table(crf: CRF, weights: FloatArray) -> FloatArray:
-    """The rows of inputs with many labels, as kernels take them, (R, K)."""
+    """The rows of inputs with many labels, as kernels take them, (R, K); of all inputs where all weights are there."""
+    if crf.seen is None:
+        return np.ascontiguousarray(weights.reshape(len(crf.inputs), -1))
     table = np.empty((crf.n_wide, len(crf.labels)))
     kernel.filled(support(crf), weights, table)
     return table
@@ -190,6 +199,27 @@ def _some_scattered(crf: CRF, data: Sequences, rows: FloatArray) -> FloatArray:
         out += more
     kernel.taken(support(crf), table, out)
     return out
+
+
+def node_noise(crf: CRF, data: Sequences, sd: FloatArray, seed: int) -> FloatArray:
+    """What independent weights with these widths, (F,), add to the node log-potentials, (P, K): one draw, in which each
+    sequence has weights of its own."""
+    out, of_states = np.empty((data.positions, len(crf.labels))), np.ascontiguousarray(sd[: crf.n_state])
+    entries, table = entries_of(crf, data), state_table(crf, of_states)
+
+    def part(bounds: tuple[int, int]) -> None:
+        potentials_noise(entries, data.ptr, of_states, table, seed, _QUANTILES, *bounds, out)
+
+    parallel.thread_map(part, _parts(len(data)) if len(data) >= _PARTS else [(0, len(data))])
+    return out
+
+
+def edge_noise(crf: CRF, sd: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """The same of the transitions, one draw for all sequences, (K, K)."""
+    K = len(crf.labels)
+    table, drawn = np.zeros(K * K), sd[crf.n_state :] * rng.standard_normal(len(sd) - crf.n_state)
+    table[slice(None) if crf.seen is None else crf.seen.pair] = drawn
+    return table.reshape(K, K)
 
 
 def _rows(data: Sequences) -> Inputs:
