@@ -44,8 +44,8 @@ def test_noise_of_potentials_has_the_variance_of_independent_weights(seen):
 
 @pytest.mark.parametrize("seen", [False, True])
 def test_gradient_and_curvature_of_the_average(seen):
-    """The gradient against differences of the value; the average over sequences' own draws against one of all weights
-    (256 pairs of the second, five standard errors of a hundredth)."""
+    """The gradient against differences of the value; the average over sequences' own draws against one of 256 pairs of
+    all weights. 32 pairs that share nothing but transitions have at most √8 times its error: five of both, 15."""
     crf, data, *_ = _problem(seen=seen)
     objective = sequence_objective(crf, data, gaussian(PRIOR, crf))
     sd = np.full(crf.n_parameters, 0.3)
@@ -60,7 +60,8 @@ def test_gradient_and_curvature_of_the_average(seen):
     other = _ByDraw(objective, noise).point(here)
     widths = 0.5 * float(objective.prior.diagonal @ sd**2)  # of the prior, which the draws have and m does not move
     assert point.value == pytest.approx(other.value - widths, rel=0.005)
-    np.testing.assert_allclose(point.gradient, other.gradient, atol=0.4)
+    each = np.array([_ByDraw(objective, one[None]).point(here).gradient for one in noise])
+    assert (np.abs(point.gradient - other.gradient) < 15 * each.std(axis=0) / np.sqrt(len(noise))).all()
     states = slice(0, crf.n_state)
     np.testing.assert_allclose(
         averaged.curvatures(point)[states], _ByDraw(objective, noise).curvatures(point)[states], rtol=0.05

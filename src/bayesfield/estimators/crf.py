@@ -22,6 +22,7 @@ from bayesfield.model.conditional import Sequences, is_open
 from bayesfield.model.graphs import Graphs
 from bayesfield.model.prior import Normal, Prior
 from bayesfield.prediction.n_best import n_best_sequences
+from bayesfield.prediction.spans import Span, spans_of_labels
 from bayesfield.types import FitWarning, InvalidInput
 
 if TYPE_CHECKING:
@@ -159,6 +160,15 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
             raise InvalidInput("the best labellings are listed for sequences, not for graphs")
         found = n_best_sequences(self.posterior_, data, count, self.n_draws, self.random_state)
         return [[([self.classes_[k] for k in one.labels], one.probability) for one in own] for own in found]
+
+    def predict_spans(self, X: Sequence[Any]) -> list[list[Span]]:
+        """For each sequence the entities that its predicted labels mark (BIO or IOBES): (first, end, label,
+        probability), the probability that the entity is there as a whole, averaged over the posterior."""
+        found, data = self._predicted(X)
+        if not isinstance(data, Sequences):
+            raise InvalidInput("spans are of sequences, not of graphs")
+        draws = 0 if self.predictor == "map" else self.n_draws
+        return spans_of_labels(self.posterior_, data, found.labels, draws, self.random_state)
 
     def uncertainty(self, X: Sequence[Any]) -> list[pd.DataFrame]:
         """For each sequence a row a position: the label, its probability, and where the doubt comes from.

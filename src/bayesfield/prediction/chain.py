@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bayesfield.inference.trees.chain import best_labellings, chain_marginals
+from bayesfield.inference.trees.chain import ChainMarginals, best_labellings, chain_marginals
 from bayesfield.inference.trees.log_z_by_component import log_z_by_component
 from bayesfield.learning.phases.chain import ChainPhase
 from bayesfield.learning.phases.crf_design import edge_noise, node_noise, potentials
@@ -59,7 +59,7 @@ def predict_sequences(
         and phase.draws_potentials
         and predictor in ("marginal", "vote", "weighted_vote")
     ):
-        by_potentials = _by_potentials(phase, posterior, min(n_draws, POTENTIAL_DRAWS), rng)
+        by_potentials = _by_potentials(phase, posterior, n_draws, rng)
         if by_potentials is not None:
             return by_potentials.prediction(predictor)
     points = posterior.sample(n_draws, rng)
@@ -102,25 +102,46 @@ class _Labelled(NamedTuple):
     weight: FloatArray
 
 
+def marginals_of_draws(
+    phase: ChainPhase, posterior: Posterior, n_draws: int, rng: np.random.Generator | int | None
+) -> Iterator[ChainMarginals]:
+    """Marginals with their messages at each draw; n_draws: 0 for the mode alone."""
+    if n_draws and posterior.form.form == "mean-field" and phase.draws_potentials:
+        for node, edge in potential_draws(phase, posterior, n_draws, rng):
+            yield chain_marginals(phase.chains, node, edge)
+        return
+    for here in posterior.sample(n_draws, rng) if n_draws else posterior.mode[None]:
+        yield phase.marginals(here)
+
+
+def potential_draws(
+    phase: ChainPhase, posterior: Posterior, n_draws: int, rng: np.random.Generator | int | None
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Node (P, K) and edge (1, K, K) log-potentials of a mean-field posterior, in antithetic pairs.
+
+    Under independent weights the potentials of a sequence are sums of independent normals, so that no draw of all
+    weights is made; eight at most, which is what averages of marginals need.
+    """
+    crf, data, sd, count = phase.crf, phase.data, posterior.form.sd, min(max(n_draws, 2), POTENTIAL_DRAWS)
+    generator, (node, edge) = np.random.default_rng(rng), phase.potentials(posterior.mean)
+    for k in range(0, count, 2):
+        noise, of_edges = node_noise(crf, data, sd, int(generator.integers(2**31))), edge_noise(crf, sd, generator)
+        for sign in (1.0, -1.0)[: count - k]:
+            yield node + sign * noise, edge + sign * of_edges
+
+
 def _by_potentials(
-    phase: ChainPhase, posterior: Posterior, count: int, rng: np.random.Generator | int | None
+    phase: ChainPhase, posterior: Posterior, n_draws: int, rng: np.random.Generator | int | None
 ) -> Tally | None:
-    """Draws of the potentials of each sequence, in antithetic pairs: under independent weights they are sums of
-    independent normals, so that no draw of all weights is made. None where plain numbers underflow."""
-    crf, data, sd = phase.crf, phase.data, posterior.form.sd
-    generator, lengths = np.random.default_rng(rng), np.diff(data.ptr)
-    (node, edge), tally = phase.potentials(posterior.mean), Tally(data.positions, len(crf.visible))
-    for k in range(0, max(count, 2), 2):
-        noise = node_noise(crf, data, sd, int(generator.integers(2**31)))
-        of_edges = edge_noise(crf, sd, generator)
-        for sign in (1.0, -1.0)[: max(count, 2) - k]:
-            nodes, edges = node + sign * noise, edge + sign * of_edges
-            found = chain_marginals(phase.chains, nodes, edges)
-            states, scores = best_labellings(phase.chains, nodes, edges)
-            if not found.finite:
-                return None
-            weight = np.exp(np.minimum(scores[:, 0] - found.log_z, 0.0))
-            tally.add(found.marginal, states[0], np.repeat(weight, lengths))
+    """None where plain numbers underflow."""
+    tally, lengths = Tally(phase.data.positions, len(phase.crf.visible)), np.diff(phase.data.ptr)
+    for node, edge in potential_draws(phase, posterior, n_draws, rng):
+        found = chain_marginals(phase.chains, node, edge)
+        states, scores = best_labellings(phase.chains, node, edge)
+        if not found.finite:
+            return None
+        weight = np.exp(np.minimum(scores[:, 0] - found.log_z, 0.0))
+        tally.add(found.marginal, states[0], np.repeat(weight, lengths))
     return tally
 
 

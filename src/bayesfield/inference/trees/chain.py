@@ -12,6 +12,7 @@ from bayesfield import parallel
 from bayesfield.kernels.chains import gradient
 from bayesfield.kernels.chains import passes as kernel
 from bayesfield.kernels.chains.passes import ChainArrays, Messages
+from bayesfield.kernels.chains.paths import path_probabilities
 from bayesfield.types import FloatArray, IntArray
 
 _PARTS = 8
@@ -126,6 +127,17 @@ def chain_tangent(
         return pair
 
     return moved, _on_parts(chains, node, part)
+
+
+def path_shares(
+    chains: ChainArrays, marginals: ChainMarginals, first: list[int], labels: list[list[int]]
+) -> FloatArray:
+    """The probability of each run of labels, from its first position on, (N,)."""
+    ptr = np.concatenate([[0], np.cumsum([len(run) for run in labels])]).astype(np.int64)
+    flat = np.array([label for run in labels for label in run], dtype=np.int64)
+    out = np.empty(len(labels))
+    path_probabilities(chains, marginals.messages, np.array(first, dtype=np.int64), ptr, flat, out)
+    return out
 
 
 def chain_draws(chains: ChainArrays, marginals: ChainMarginals, n: int, rng: np.random.Generator) -> IntArray:
