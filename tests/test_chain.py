@@ -13,7 +13,8 @@ from bayesfield.kernels.chains.passes import ChainArrays
 from bayesfield.learning.objective import gaussian
 from bayesfield.learning.phases import chain_covariance
 from bayesfield.learning.phases.cases import field_objective
-from bayesfield.learning.phases.chain import potentials, worth_it
+from bayesfield.learning.phases.chain import worth_it
+from bayesfield.learning.phases.crf_design import potentials
 from bayesfield.learning.phases.sequences import sequence_objective
 from bayesfield.learning.precision.at import precision_at
 from bayesfield.model.conditional import CRF, as_sequences

@@ -8,7 +8,7 @@ import pytest
 import bayesfield as bf
 from bayesfield.fitting.graphs import fit_graphs
 from bayesfield.fitting.sequences import fit_sequences
-from bayesfield.learning.phases.chain import compiled_graphs
+from bayesfield.learning.phases.crf_design import compiled_graphs
 from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.model.graphs import as_graphs
 from bayesfield.prediction.chain import predict_sequences

@@ -11,7 +11,7 @@ from bayesfield.formats.crfsuite import attributes, inputs_of, vocabulary
 from bayesfield.inference.trees.chain import best_labellings
 from bayesfield.kernels.chains.passes import ChainArrays
 from bayesfield.learning.baselines.max_margin import max_margin
-from bayesfield.learning.phases.chain import potentials
+from bayesfield.learning.phases.crf_design import potentials
 from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.posterior.posterior import Posterior
 from bayesfield.prediction.chain import predict_sequences

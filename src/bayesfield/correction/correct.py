@@ -10,6 +10,7 @@ import numpy as np
 
 from bayesfield.correction.draws import drawn
 from bayesfield.correction.importance import compare
+from bayesfield.correction.mean_field import mean_field
 from bayesfield.correction.profile import leaning, profiled
 from bayesfield.correction.sampled import sampled_variational
 from bayesfield.correction.second_order import (
@@ -124,7 +125,9 @@ def _one(
         return _none(optimum, laplace, reason)
     if kind == "expectation propagation":
         return _propagated(objective, mode, laplace)
-    if not objective.phases[0].traits.has_log_z:
+    if laplace.form == "mean-field":
+        found = mean_field(objective, mode, laplace, rng, progress)
+    elif not objective.phases[0].traits.has_log_z:
         found = _sampled(objective, optimum, laplace, kind, rng, progress)
     elif kind == "mean":
         found = mean_shift(objective, mode, laplace, rng)

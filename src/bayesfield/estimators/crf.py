@@ -22,6 +22,7 @@ from bayesfield.model.conditional import Sequences, is_open
 from bayesfield.model.graphs import Graphs
 from bayesfield.model.prior import Normal, Prior
 from bayesfield.prediction.n_best import n_best_sequences
+from bayesfield.prediction.spans import Span, spans_of_labels
 from bayesfield.types import FitWarning, InvalidInput
 
 if TYPE_CHECKING:
@@ -44,8 +45,11 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
     "marginal" (averages over the posterior), "map", "vote", "weighted_vote", "supergraph" or "quadratic". n_draws: of
     the weights, to average over. max_iterations: of the search for the mode. engine: inference on graphs, as in
     ``bf.fit``. directed: whether the edges of a graph have a direction. latent: states behind each label, as in
-    ``bf.CRF``. random_state: an int, the seed of all draws. verbose: whether ``fit`` shows its steps. client: a
-    dask.distributed.Client, or the address of its scheduler, whose workers keep the data while the weights are fitted.
+    ``bf.CRF``. possible: "all" has a weight for each attribute and label, and each pair of labels; "seen", which is
+    crfsuite's way, for those only that the training data show, at least min_frequency times: a corpus then has a
+    sixteenth of the weights, and the others are zero. random_state: an int, the seed of all draws. verbose: whether
+    ``fit`` shows its steps. client: a dask.distributed.Client, or the address of its scheduler, whose
+    workers keep the data while the weights are fitted.
 
     Labels may be missing: None where one is not known, a set where it is one of several. What is open is summed over by
     ``fit``, and ``impute`` fills it in.
@@ -66,6 +70,8 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         engine: Engine | str = "auto",
         directed: bool = False,
         latent: int = 1,
+        possible: str = "all",
+        min_frequency: float = 0,
         random_state: int | None = 0,
         time_limit: float | None = None,
         verbose: bool | None = None,
@@ -80,6 +86,8 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         self.engine = engine
         self.directed = directed
         self.latent = latent
+        self.possible = possible
+        self.min_frequency = min_frequency
         self.random_state = random_state
         self.time_limit = time_limit
         self.verbose = verbose
@@ -98,6 +106,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         self.classes_ = list(self.crf_.visible)
         self.attributes_ = list(self.crf_.inputs)
         data = self._shape.data(X, y)
+        self._keep_possible(data)
         prior = self._prior(data)
         options: dict[str, Any] = {
             "prior": prior,
@@ -152,6 +161,15 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         found = n_best_sequences(self.posterior_, data, count, self.n_draws, self.random_state)
         return [[([self.classes_[k] for k in one.labels], one.probability) for one in own] for own in found]
 
+    def predict_spans(self, X: Sequence[Any]) -> list[list[Span]]:
+        """For each sequence the entities that its predicted labels mark (BIO or IOBES): (first, end, label,
+        probability), the probability that the entity is there as a whole, averaged over the posterior."""
+        found, data = self._predicted(X)
+        if not isinstance(data, Sequences):
+            raise InvalidInput("spans are of sequences, not of graphs")
+        draws = 0 if self.predictor == "map" else self.n_draws
+        return spans_of_labels(self.posterior_, data, found.labels, draws, self.random_state)
+
     def uncertainty(self, X: Sequence[Any]) -> list[pd.DataFrame]:
         """For each sequence a row a position: the label, its probability, and where the doubt comes from.
 
@@ -191,14 +209,18 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
 
     @property
     def state_weights_(self) -> pd.DataFrame:
-        """For every attribute and label: mean, sd, interval and P(> 0) of its weight."""
+        """For every attribute and label, or those that were seen: mean, sd, interval and P(> 0) of its weight."""
         index = pd.MultiIndex.from_product([self.attributes_, list(self.crf_.labels)], names=["attribute", "label"])
+        if self.crf_.seen is not None:
+            index = index[self.crf_.places[: self.crf_.n_state]]
         return self.summary().iloc[: self.crf_.n_state].set_index(index)
 
     @property
     def transition_weights_(self) -> pd.DataFrame:
         """The same for pairs of labels."""
         index = pd.MultiIndex.from_tuples(self.crf_.edge_labels, names=["first", "second"])
+        if self.crf_.seen is not None:
+            index = index[self.crf_.seen.pair]
         if not self.crf_.constant_edges:
             rows = [(edge, *pair) for edge in self.crf_.edge_inputs for pair in self.crf_.edge_labels]
             index = pd.MultiIndex.from_tuples(rows, names=["edge input", "first", "second"])
@@ -208,6 +230,15 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         """A row for each weight: mean, sd, interval, P(> 0)."""
         check_is_fitted(self, "posterior_")
         return self.posterior_.summary(level)
+
+    def _keep_possible(self, data: Data) -> None:
+        if self.possible not in ("all", "seen"):
+            raise InvalidInput(f'possible is "all" or "seen"; got {self.possible!r}')
+        if self.possible == "all" and self.min_frequency > 0:
+            raise InvalidInput('min_frequency leaves out what was seen more rarely: take it with possible="seen"')
+        if self.possible == "seen":
+            self._shape.keep_seen(data, max(self.min_frequency, 1e-300))
+            self.crf_ = self._shape.crf
 
     def _prior(self, data: Data) -> Prior:
         def best() -> float:
@@ -277,6 +308,8 @@ class GraphCRF(BayesianCRF):
         engine: Engine | str = "auto",
         directed: bool = False,
         latent: int = 1,
+        possible: str = "all",
+        min_frequency: float = 0,
         random_state: int | None = 0,
         time_limit: float | None = None,
         verbose: bool | None = None,
@@ -292,6 +325,8 @@ class GraphCRF(BayesianCRF):
             engine=engine,
             directed=directed,
             latent=latent,
+            possible=possible,
+            min_frequency=min_frequency,
             random_state=random_state,
             time_limit=time_limit,
             verbose=verbose,

@@ -15,8 +15,8 @@ from scipy import sparse
 
 from bayesfield.fitting.graphs import fit_graphs
 from bayesfield.fitting.sequences import fit_sequences
-from bayesfield.formats.crfsuite import inputs_of, vocabulary
-from bayesfield.model.conditional import CRF, Sequences, as_sequences
+from bayesfield.formats.crfsuite import rows_of, vocabulary
+from bayesfield.model.conditional import CRF, Sequences, as_sequences, from_rows, seen_weights
 from bayesfield.model.graphs import Graphs, as_graphs
 from bayesfield.prediction.chain import predict_sequences
 from bayesfield.prediction.graph import predict_graphs
@@ -40,6 +40,12 @@ class Shape(ABC):
     def data(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> Data:
         """X, and labels, as arrays."""
 
+    def keep_seen(self, data: Data, min_frequency: float) -> None:
+        """Leaves the model the weights that the data show, so often at least."""
+        if not isinstance(data, Sequences):
+            raise InvalidInput('possible="seen" is for sequences; graphs take possible="all"')
+        self.crf = self.crf.with_seen(seen_weights(self.crf, data, min_frequency))
+
 
 class Items(Shape):
     """Attributes are learnt from the sequences to fit."""
@@ -49,7 +55,7 @@ class Items(Shape):
         self.crf = CRF(labels, list(self._known), latent=latent)
 
     def data(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> Sequences:
-        return as_sequences(self.crf, [inputs_of(sequence, self._known) for sequence in X], y)
+        return from_rows(self.crf, *rows_of(X, self._known), y)
 
 
 class Arrays(Shape):

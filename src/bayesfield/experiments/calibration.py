@@ -28,7 +28,7 @@ from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.inference.trees.chain import chain_draws, chain_marginals
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.kernels.chains.passes import ChainArrays
-from bayesfield.learning.phases.chain import potentials
+from bayesfield.learning.phases.crf_design import potentials
 from bayesfield.model.builders import chain, grid, pairwise
 from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.model.prior import Normal

@@ -17,6 +17,7 @@ from bayesfield.correction.correct import KINDS
 from bayesfield.correction.draws import CHAINED
 from bayesfield.correction.draws import MOST as MOST_DRAWN
 from bayesfield.correction.importance import FILLED, LEAST, MORE, MOST_EVEN, MOST_WEIGHED
+from bayesfield.correction.mean_field import STEPS as AVERAGE_STEPS
 from bayesfield.correction.profile import KNOTS, MOST_PROFILED, PARAMETERS, STEPS, form_along
 from bayesfield.correction.second_order import MAX_DIRECTIONS
 from bayesfield.correction.skewness import MOST, longer
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
     from bayesfield.learning.search.optimum import Watch
 
 Correction = Literal["none", "mean", "variational", "draws", "profile", "auto"]
-Form = Literal["auto", "dense", "sparse", "matrix-free", "block"]
-FORMS = ("auto", "dense", "sparse", "matrix-free", "block")
+Form = Literal["auto", "dense", "sparse", "matrix-free", "block", "mean-field"]
+FORMS = ("auto", "dense", "sparse", "matrix-free", "block", "mean-field")
 _PRIOR, _AUTO = as_prior(None), as_engine("auto")
 BUDGET = 30.0  # seconds of counted work that a correction may take
 DENSE = 5000  # parameters up to which the precision is dense …
@@ -57,6 +58,7 @@ _LBFGS = 130  # inferences of one without, the products with the curvature that 
 _ROUGH = 40  # inferences of a rough search, from one of several starts
 _SAMPLED_STEPS = 14  # sampled inferences, each with its covariance
 _STEPS = 6  # natural-gradient steps
+_ROUNDS, _AVERAGED, _AFTER_SEARCH = 4, 4.0, 3.0  # of mean-field averages; inferences that one is worth; of the search
 _DRAWS = 640  # slopes that each of them takes, at most
 _SAMPLED_VARIATIONAL = 2000  # parameters up to which the sampled variational correction is taken
 _PLENTY = 20  # cases for each parameter, beyond which chains shift the mean to second order and leave the widths, …
@@ -100,7 +102,9 @@ class Request:
                 f'correction is "auto", "none", "mean", "variational", "draws" or "profile"; got {self.correction!r}'
             )
         if self.form not in FORMS:
-            raise InvalidInput(f'form is "auto", "dense", "sparse", "matrix-free" or "block"; got {self.form!r}')
+            raise InvalidInput(
+                f'form is "auto", "dense", "sparse", "matrix-free", "block" or "mean-field"; got {self.form!r}'
+            )
         if self.starts is not None and (not isinstance(self.starts, int | np.integer) or self.starts < 1):
             raise InvalidInput(f"starts is a whole number ≥ 1; got {self.starts!r}")
         if not self.budget > 0:
@@ -250,6 +254,8 @@ def refuse(objective: Objective, request: Request) -> None:
         )
     if request.correction == "profile":
         _refuse_profiles(objective, request)
+    if request.form == "mean-field" and request.correction == "mean":
+        raise InvalidInput('form="mean-field" is corrected as a whole: take correction="variational" or "auto"')
     if request.form == "block" and request.correction in ("mean", "variational") and isinstance(learner, str):
         raise InvalidInput(
             f'correction={request.correction!r} needs all of the precision; take form="matrix-free" or "dense"'
@@ -356,7 +362,7 @@ def _form(asked: str, counts: Counts) -> str:
         if counts.size <= (SMALL if counts.linear else DENSE):
             asked = "dense"
         else:
-            asked = "sparse" if counts.linear else "block" if counts.blocks else "matrix-free"
+            asked = "sparse" if counts.linear else "mean-field" if counts.blocks else "matrix-free"
     if asked == "dense" and counts.size > SMALL:
         require_dense(counts.size, "a posterior", 'Tie parameters, fit a smaller field, or take form="matrix-free".')
     return asked
@@ -393,6 +399,11 @@ def _corrections(
         return ("none",), "as in the paper"
     if form == "block":
         return ("none",), "widths by blocks are too rough to correct by"
+    if form == "mean-field":
+        averaged = _mean_field_seconds(counts)
+        if averaged <= max(request.budget, _AFTER_SEARCH * _LBFGS * counts.price.inference):
+            return ("variational", "none"), ""
+        return ("none",), f"mean-field averages would take about {_rounded(averaged)} s of counted work"
     kind, reason = _affordable(objective, counts, form, request.budget)
     return {"variational": ("variational", "mean", "none"), "mean": ("mean", "none")}.get(kind, ("none",)), reason
 
@@ -421,7 +432,14 @@ def _rounded(seconds: float) -> str:
     return f"{seconds:,.0f}" if seconds >= 10 else f"{seconds:.2g}"
 
 
+def _mean_field_seconds(counts: Counts) -> float:
+    """Of rounds with as many steps as usual."""
+    return _variational_seconds(counts.size, counts.price, "mean-field")
+
+
 def _variational_seconds(size: int, price: Price, form: str) -> float:
+    if form == "mean-field":
+        return _ROUNDS * (AVERAGE_STEPS + 3) * _AVERAGED * price.inference
     least = most = MIN_DIRECTIONS
     if form != "dense" or size > MIN_DIRECTIONS:
         least, most = directions(form, price)
@@ -472,6 +490,8 @@ def _judged(
         return False, 0, 0
     if not counts.has_log_z or (learner is not None and not learner.at_mode) or not np.isfinite(total + each):
         return True, 0, 0
+    if form == "mean-field":
+        return True, 0, 0  # weights of draws that vary in thousands of directions say nothing
     count = MOST_EVEN if size <= FILLED else MOST_WEIGHED // MORE
     while count >= LEAST and count * counts.price.value > max(_JUDGED * total, _JUDGED_ALWAYS):
         count //= 2  # coarsely: the same data through another door have another price, and should have the same plan
@@ -495,7 +515,7 @@ def _profiles(
     usual, affordable = min(PARAMETERS, counts.size), min(int(request.budget / each), counts.size, MOST_PROFILED)
     if request.correction == "profile":
         return max(usual, affordable), (("the profiles", usual * each),)
-    possible = request.correction == "auto" and objective.prior.tails is None and form != "block"
+    possible = request.correction == "auto" and objective.prior.tails is None and form not in ("block", "mean-field")
     return affordable if possible else 0, ()
 
 

@@ -53,8 +53,9 @@ def fit_sequences(
     the same posterior, for data beyond one machine. weights: (S,) what each sequence counts for, instead of one.
 
     engine: "auto" or bf.Exact(): inference on chains is exact. method: as in ``bf.fit``, or "ep" for expectation
-    propagation, which has no correction. form: "dense" up to some thousands of parameters, "block" beyond: widths of an
-    input's weights given all others; "matrix-free" has all correlations, at the price of a conjugate-gradient solve a
+    propagation, which has no correction. form: "dense" up to some thousands of parameters, "mean-field" beyond:
+    independent weights, means and widths corrected together; "block": widths of an input's weights given all others,
+    without a correction; "matrix-free" has all correlations, at the price of a conjugate-gradient solve a
     draw. The rest as in ``bf.fit``.
     """
     asked = request(

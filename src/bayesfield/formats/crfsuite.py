@@ -5,13 +5,14 @@ An item is a mapping from attribute to value, or a collection of attributes. A s
 attributes; numbers are weights. Attributes that were not met in training are left out.
 """
 
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from bayesfield.types import InvalidInput
+from bayesfield.types import IntArray, InvalidInput
 
 
 def vocabulary(X: Sequence[Sequence[Any]]) -> dict[str, int]:
@@ -22,14 +23,28 @@ def vocabulary(X: Sequence[Sequence[Any]]) -> dict[str, int]:
 
 def inputs_of(sequence: Sequence[Any], known: Mapping[str, int]) -> Any:
     """(T, attributes) sparse weights of one sequence."""
-    rows, columns, weights = [], [], []
-    for t, item in enumerate(sequence):
-        for name, weight in attributes(item):
-            if weight and name in known:
-                rows.append(t)
-                columns.append(known[name])
-                weights.append(weight)
-    return sparse.csr_array((weights, (rows, columns)), shape=(len(sequence), len(known)), dtype=np.float64)
+    return rows_of([sequence], known)[0]
+
+
+def rows_of(sequences: Sequence[Sequence[Any]], known: Mapping[str, int]) -> tuple[Any, IntArray]:
+    """(positions, attributes) sparse weights of all sequences end to end, and how many positions each has."""
+    ptr, columns, weights, lengths = array("q", [0]), array("i"), array("d"), array("q")
+    for sequence in sequences:
+        lengths.append(len(sequence))
+        for item in sequence:
+            for name, weight in attributes(item):
+                if weight:
+                    column = known.get(name, -1)
+                    if column >= 0:
+                        columns.append(column)
+                        weights.append(weight)
+            ptr.append(len(columns))
+    parts = np.frombuffer(weights, dtype=np.float64), np.frombuffer(columns, dtype=np.intc)
+    if not len(columns):
+        parts = np.empty(0), np.empty(0, dtype=np.intc)
+    matrix = sparse.csr_array((*parts, np.array(ptr, dtype=np.int64)), shape=(len(ptr) - 1, len(known)))
+    matrix.sum_duplicates()
+    return matrix, np.array(lengths, dtype=np.int64)
 
 
 def attributes(item: Any) -> Iterator[tuple[str, float]]:

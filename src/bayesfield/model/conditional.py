@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,17 @@ from scipy import sparse
 from bayesfield import memory
 from bayesfield.model.field import as_states
 from bayesfield.types import LARGEST, BoolArray, Cost, FloatArray, IntArray, InvalidInput
+
+_FEW = 3  # labels of an input up to which each is added by itself
+
+
+class Seen(NamedTuple):
+    """The weights that a model has, where it has not all of them: label (n,), the labels of each input, those of input
+    d from ptr[d] to ptr[d+1]; pair (m,), the transitions, i K + j from label i to label j."""
+
+    ptr: IntArray
+    label: IntArray
+    pair: IntArray
 
 
 class CRF:
@@ -34,6 +45,8 @@ class CRF:
 
     latent: how many states stand behind each label, none of them observed: ``labels`` are then (label, number), each
     with weights of its own, ``visible`` the labels that were given, and ``owner`` the visible label of each state.
+
+    seen: the weights that the model has, where not all (``seen_weights``); the others are zero.
     """
 
     def __init__(
@@ -45,6 +58,7 @@ class CRF:
         edge_tables: ArrayLike | None = None,
         symmetric: bool = False,
         latent: int = 1,
+        seen: Seen | None = None,
     ) -> None:
         if not isinstance(latent, int | np.integer) or latent < 1:
             raise InvalidInput(f"latent is the number of states behind each label, 1 or more; got {latent!r}")
@@ -70,6 +84,49 @@ class CRF:
             self.n_edge_tables = len(self.edge_tables)
         self.n_state = len(self.inputs) * self.n_node_tables  # parameters of W; those of V follow
         self.n_parameters = self.n_state + len(self.edge_inputs) * self.n_edge_tables
+        self.seen = seen
+        if seen is not None:
+            self._check_seen(seen)
+            self.n_state, self.n_parameters = len(seen.label), len(seen.label) + len(seen.pair)
+
+    def _require_plain(self) -> None:
+        if not (self.plain_nodes and self.plain_edges and self.constant_edges and self.labels == self.visible):
+            raise InvalidInput("weights that were seen are for plain chains: without tables, edge inputs or latent")
+
+    def _check_seen(self, seen: Seen) -> None:
+        K = len(self.labels)
+        if not (self.plain_nodes and self.plain_edges and self.constant_edges and len(self.visible) == K):
+            raise InvalidInput("weights that were seen are for plain chains: without tables, edge inputs or latent")
+        fits = len(seen.ptr) == len(self.inputs) + 1 and seen.ptr[0] == 0 and seen.ptr[-1] == len(seen.label)
+        known = all(((part >= 0) & (part < most)).all() for part, most in ((seen.label, K), (seen.pair, K * K)))
+        if not fits or (np.diff(seen.ptr) < 0).any() or not known:
+            raise InvalidInput(f"the weights that were seen do not go with {len(self.inputs)} inputs and {K} labels")
+
+    @cached_property
+    def wide_rows(self) -> IntArray:
+        """The number of each input with more than a few labels among its like, −1 for the others, (D,)."""
+        assert self.seen is not None
+        wide = np.diff(self.seen.ptr) > _FEW
+        return np.where(wide, np.cumsum(wide) - 1, -1)
+
+    @property
+    def n_wide(self) -> int:
+        """How many inputs have more than a few labels."""
+        return int(self.wide_rows.max(initial=-1)) + 1
+
+    def with_seen(self, seen: Seen) -> CRF:
+        """The same model with these weights only."""
+        self._require_plain()
+        return CRF(self.visible, self.inputs, seen=seen)
+
+    @cached_property
+    def places(self) -> IntArray:
+        """Where each parameter stands among those of the model with all weights, (F,)."""
+        if self.seen is None:
+            return np.arange(self.n_parameters)
+        K = len(self.labels)
+        owner = np.repeat(np.arange(len(self.inputs)), np.diff(self.seen.ptr))
+        return np.concatenate([owner * K + self.seen.label, len(self.inputs) * K + self.seen.pair])
 
     @cached_property
     def node_tables(self) -> FloatArray:
@@ -116,6 +173,10 @@ class CRF:
     @property
     def parameter_names(self) -> list[str]:
         of_nodes = self._node_names
+        if self.seen is not None:
+            owner = np.repeat(np.arange(len(self.inputs)), np.diff(self.seen.ptr)).tolist()
+            own = [f"{self.inputs[d]}:{of_nodes[k]}" for d, k in zip(owner, self.seen.label.tolist(), strict=True)]
+            return own + [self._edge_names[h] for h in self.seen.pair.tolist()]
         node = [f"{d}:{g}" if g else d for d in self.inputs for g in of_nodes]
         prefix = [""] if self.constant_edges else [f"{e}:" if self._edge_names[0] else e for e in self.edge_inputs]
         return node + [f"{e}{h}" if e or h else "transition" for e in prefix for h in self._edge_names]
@@ -127,12 +188,22 @@ class CRF:
     @property
     def input_of(self) -> list[str]:
         """The input that every parameter belongs to; those of edges by a name of their own."""
+        if self.seen is not None:
+            each = [
+                name for name, n in zip(self.inputs, np.diff(self.seen.ptr).tolist(), strict=True) for _ in range(n)
+            ]
+            return each + [f"edge:{self.edge_inputs[0]}"] * len(self.seen.pair)
         node = [name for name in self.inputs for _ in range(self.n_node_tables)]
         edge = [f"edge:{name}" for name in self.edge_inputs for _ in range(self.n_edge_tables)]
         return node + edge
 
     def split(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """W as (D, G) and V as (E, H)."""
+        """W as (D, G) and V as (E, H); zeros for weights that were not seen."""
+        if self.seen is not None:
+            K = len(self.labels)
+            full = np.zeros(len(self.inputs) * K + K * K)
+            full[self.places] = parameters
+            return full[: -K * K].reshape(-1, K), full[-K * K :].reshape(1, -1)
         W, V = parameters[: self.n_state], parameters[self.n_state :]
         return W.reshape(len(self.inputs), -1), V.reshape(len(self.edge_inputs), -1)
 
@@ -192,6 +263,23 @@ class Sequences:
     def positions(self) -> int:
         return int(self.ptr[-1])
 
+    @cached_property
+    def indicators(self) -> bool:
+        """Whether all inputs are 1, so that they need neither be stored twice nor multiplied by."""
+        return bool((self.inputs.data == 1.0).all())
+
+    @cached_property
+    def squared(self) -> Sequences:
+        """The same with every input squared; itself where all are 1."""
+        return self if self.indicators else replace(self, inputs=self.inputs.power(2))
+
+    @cached_property
+    def columns(self) -> tuple[IntArray, IntArray, FloatArray]:
+        """The inputs by columns: where each begins, its positions, and its values; none of these where all are 1."""
+        turned = sparse.csr_array(self.inputs.T, copy=False) if not self.indicators else _turned(self.inputs)
+        turned.sort_indices()
+        return turned.indptr, turned.indices, np.empty(0) if self.indicators else turned.data
+
     def pair_starts(self) -> IntArray:
         """The positions that have a next one in their sequence."""
         return np.flatnonzero(np.isin(np.arange(self.positions) + 1, self.ptr, invert=True))
@@ -204,11 +292,42 @@ def as_sequences(
 
     A label may be None, NaN or pd.NA (not known), or a set of labels (one of them).
     """
-    inputs, lengths = stacked_inputs(X, len(crf.inputs), "sequence")
+    return from_rows(crf, *stacked_inputs(X, len(crf.inputs), "sequence"), y, Z)
+
+
+def from_rows(
+    crf: CRF, inputs: Any, lengths: IntArray, y: Sequence[Any] | None = None, Z: Sequence[ArrayLike] | None = None
+) -> Sequences:
+    """``as_sequences`` of inputs that are end to end already, sparse by rows; lengths: positions of each sequence."""
     ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     rows, which = edge_rows(crf, ptr, Z)
     known = (None, None) if y is None else label_codes(crf, y, lengths)
     return Sequences(ptr, inputs, rows, which, *known)
+
+
+def _turned(inputs: Any) -> Any:
+    """The pattern of the transpose; values, which nobody reads, a byte each."""
+    light = sparse.csr_array((np.ones(len(inputs.data), dtype=np.int8), inputs.indices, inputs.indptr), inputs.shape)
+    return sparse.csr_array(light.T)
+
+
+def seen_weights(crf: CRF, data: Sequences, min_frequency: float = 1) -> Seen:
+    """The weights of labels that inputs, and of labels that labels, were seen with; min_frequency: so often at least,
+    inputs that are no indicators counting by their size."""
+    if data.labels is None:
+        raise InvalidInput("what was seen is told by labels: give y")
+    K, P = len(crf.labels), data.positions
+    known = np.flatnonzero(data.labels >= 0)
+    taken = sparse.csr_array((np.ones(len(known)), (data.labels[known], known)), shape=(K, P))
+    counts = sparse.csr_array((taken @ abs(data.inputs)).T)
+    counts.sort_indices()
+    counts.data[counts.data < min_frequency] = 0.0
+    counts.eliminate_zeros()
+    t = data.pair_starts()
+    t = t[(data.labels[t] >= 0) & (data.labels[t + 1] >= 0)]
+    pairs = np.bincount(data.labels[t] * K + data.labels[t + 1], minlength=K * K)
+    pair = np.flatnonzero(pairs >= max(min_frequency, 1))
+    return Seen(counts.indptr.astype(np.int64), counts.indices.astype(np.int64), pair)
 
 
 def edge_rows(crf: CRF, ptr: IntArray, Z: Sequence[ArrayLike] | None) -> tuple[FloatArray, IntArray]:

@@ -14,6 +14,7 @@ from bayesfield.types import FloatArray, Status
 SAMPLED_NEWTON = "sampled newton"  # what a search by the sampled engine is called
 _FORMS = {  # what a form leaves out, where it leaves anything out
     "block": "block: widths of each block given all other parameters; too narrow where blocks go together",
+    "mean-field": "mean-field: widths of each parameter given all others, averaged over them; no correlations",
     "matrix-free": "matrix-free: widths are probed, with an error (posterior.form.sd_error)",
 }
 

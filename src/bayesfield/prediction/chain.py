@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bayesfield.inference.trees.chain import best_labellings, chain_marginals
+from bayesfield.inference.trees.chain import ChainMarginals, best_labellings, chain_marginals
 from bayesfield.inference.trees.log_z_by_component import log_z_by_component
-from bayesfield.learning.phases.chain import ChainPhase, potentials
+from bayesfield.learning.phases.chain import ChainPhase
+from bayesfield.learning.phases.crf_design import edge_noise, node_noise, potentials
 from bayesfield.model.conditional import CRF, Sequences, as_sequences, label_codes
 from bayesfield.prediction.chain_quadratic import quadratic_labels
 from bayesfield.prediction.supergraph import supergraph_labels
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from bayesfield.learning.baselines.max_margin import MaxMargin
     from bayesfield.posterior.posterior import Posterior
 
+POTENTIAL_DRAWS = 8  # of each sequence's potentials, at most: antithetic, and of what the input itself takes part in
 _TOGETHER = 400_000  # potentials of all sequences at all draws that are labelled in one pass
 
 
@@ -52,6 +54,14 @@ def predict_sequences(
     if predictor == "map":
         (answer,) = _labelled(phase, posterior.mode[None])
         return plugged_in(crf.owner[answer.states], visible(crf, answer.marginal))
+    if (
+        posterior.form.form == "mean-field"
+        and phase.draws_potentials
+        and predictor in ("marginal", "vote", "weighted_vote")
+    ):
+        by_potentials = _by_potentials(phase, posterior, n_draws, rng)
+        if by_potentials is not None:
+            return by_potentials.prediction(predictor)
     points = posterior.sample(n_draws, rng)
     tally = _tallied(phase, points)
     if predictor == "quadratic":
@@ -90,6 +100,49 @@ class _Labelled(NamedTuple):
     marginal: FloatArray
     states: IntArray
     weight: FloatArray
+
+
+def marginals_of_draws(
+    phase: ChainPhase, posterior: Posterior, n_draws: int, rng: np.random.Generator | int | None
+) -> Iterator[ChainMarginals]:
+    """Marginals with their messages at each draw; n_draws: 0 for the mode alone."""
+    if n_draws and posterior.form.form == "mean-field" and phase.draws_potentials:
+        for node, edge in potential_draws(phase, posterior, n_draws, rng):
+            yield chain_marginals(phase.chains, node, edge)
+        return
+    for here in posterior.sample(n_draws, rng) if n_draws else posterior.mode[None]:
+        yield phase.marginals(here)
+
+
+def potential_draws(
+    phase: ChainPhase, posterior: Posterior, n_draws: int, rng: np.random.Generator | int | None
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Node (P, K) and edge (1, K, K) log-potentials of a mean-field posterior, in antithetic pairs.
+
+    Under independent weights the potentials of a sequence are sums of independent normals, so that no draw of all
+    weights is made; eight at most, which is what averages of marginals need.
+    """
+    crf, data, sd, count = phase.crf, phase.data, posterior.form.sd, min(max(n_draws, 2), POTENTIAL_DRAWS)
+    generator, (node, edge) = np.random.default_rng(rng), phase.potentials(posterior.mean)
+    for k in range(0, count, 2):
+        noise, of_edges = node_noise(crf, data, sd, int(generator.integers(2**31))), edge_noise(crf, sd, generator)
+        for sign in (1.0, -1.0)[: count - k]:
+            yield node + sign * noise, edge + sign * of_edges
+
+
+def _by_potentials(
+    phase: ChainPhase, posterior: Posterior, n_draws: int, rng: np.random.Generator | int | None
+) -> Tally | None:
+    """None where plain numbers underflow."""
+    tally, lengths = Tally(phase.data.positions, len(phase.crf.visible)), np.diff(phase.data.ptr)
+    for node, edge in potential_draws(phase, posterior, n_draws, rng):
+        found = chain_marginals(phase.chains, node, edge)
+        states, scores = best_labellings(phase.chains, node, edge)
+        if not found.finite:
+            return None
+        weight = np.exp(np.minimum(scores[:, 0] - found.log_z, 0.0))
+        tally.add(found.marginal, states[0], np.repeat(weight, lengths))
+    return tally
 
 
 def _tallied(phase: ChainPhase, points: FloatArray) -> Tally:

@@ -9,8 +9,8 @@ import numpy as np
 from bayesfield import parallel
 from bayesfield.inference.trees.chain import ChainMarginals, best_labellings, chain_marginals
 from bayesfield.kernels.chains.passes import ChainArrays
-from bayesfield.learning.phases.chain import potentials
 from bayesfield.learning.phases.chain_covariance import indicator_covariance
+from bayesfield.learning.phases.crf_design import potentials
 from bayesfield.prediction.quadratic import LocalQuadratic, climbed, coupled, trusted, within
 from bayesfield.types import FloatArray, IntArray, Status
 
@@ -63,11 +63,12 @@ def _local(crf: CRF, posterior: Posterior, data: Sequences, known: _Known, own: 
 def _features(crf: CRF, data: Sequences, own: slice, tables: IntArray) -> FloatArray:
     """Φ: features of every indicator, (T·K + Q·K², F)."""
     x, z, K = data.inputs[own].toarray(), data.edge_rows[tables], len(crf.labels)
-    out = np.zeros((len(x) * K + len(z) * K * K, crf.n_parameters))
-    node, edge = out[: len(x) * K, : crf.n_state], out[len(x) * K :, crf.n_state :]
+    n_state = len(crf.inputs) * crf.n_node_tables
+    out = np.zeros((len(x) * K + len(z) * K * K, n_state + len(crf.edge_inputs) * crf.n_edge_tables))
+    node, edge = out[: len(x) * K, :n_state], out[len(x) * K :, n_state:]
     node[:] = np.einsum("td,gk->tkdg", x, crf.node_tables).reshape(node.shape)
     edge[:] = np.einsum("qe,hij->qijeh", z, crf.edge_tables).reshape(edge.shape)
-    return out
+    return out if crf.seen is None else out[:, crf.places]
 
 
 def _best(q: LocalQuadratic, distance: int | None) -> IntArray:

@@ -10,7 +10,8 @@ import numpy as np
 from bayesfield import parallel
 from bayesfield.inference.trees.chain import best_labellings, chain_marginals
 from bayesfield.kernels.chains.passes import ChainArrays
-from bayesfield.learning.phases.chain import labels_energy, potentials
+from bayesfield.learning.phases.chain import labels_energy
+from bayesfield.learning.phases.crf_design import potentials
 from bayesfield.model.conditional import Sequences, as_sequences
 from bayesfield.prediction.tally import checked
 from bayesfield.types import IntArray, InvalidInput

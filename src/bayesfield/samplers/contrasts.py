@@ -134,6 +134,10 @@ class _Chains:
     def __init__(self, objective: Objective) -> None:
         crf, data = objective.data.crf, objective.data.sequences
         assert data.labels is not None
+        if crf.seen is not None:
+            raise InvalidInput(
+                "Langevin's sweeps know chains with all weights, not only those that were seen; take NUTS"
+            )
         self.known = chain_langevin.ChainContrast(
             chains=ChainArrays(data.ptr, data.which),
             row_ptr=data.inputs.indptr,

@@ -21,7 +21,7 @@ from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.learning.search.optimum import Iteration, Start, Starts
 from bayesfield.model.adaptive_prior import ARD, Cauchy
-from bayesfield.model.conditional import CRF
+from bayesfield.model.conditional import CRF, Seen
 from bayesfield.model.field import FactorBlock, RandomField, as_states
 from bayesfield.model.prior import Normal, Prior
 from bayesfield.posterior.prior_record import PriorRecord
@@ -218,6 +218,12 @@ def _crf_of(own: dict[str, Any]) -> CRF:
     K = float(len(labels)) * min(max(latent, 1), 10**9)
     size = K**4 if own.get("symmetric") else K**2
     memory.require(Cost(size, 8 * size, f"tables of {K:.3g} labels"), "its field", "Read it where there is more.")
+    if own.get("seen") is not None:
+        seen = own["seen"]
+        whole = isinstance(seen, tuple) and len(seen) == 3 and all(isinstance(part, np.ndarray) for part in seen)
+        if not whole or not all(part.dtype == np.int64 and part.ndim == 1 and len(part) for part in seen[:1]):
+            raise InvalidInput("its field is not whole")
+        own = {**own, "seen": Seen(*(part.astype(np.int64) for part in seen))}
     return CRF(**own)
 
 
@@ -231,4 +237,5 @@ def _crf_parts(crf: CRF) -> dict[str, Any]:
         "edge_tables": None if crf.plain_edges or crf.symmetric else crf.edge_tables,
         "symmetric": crf.symmetric,
         "latent": latent,
+        **({} if crf.seen is None else {"seen": tuple(crf.seen)}),
     }

@@ -37,6 +37,7 @@ from bayesfield.learning.phases.cases import case_objective
 from bayesfield.learning.precision.at import precision_at
 from bayesfield.learning.precision.block import BlockPrecision
 from bayesfield.learning.precision.dense import DensePrecision
+from bayesfield.learning.precision.mean_field import DiagonalPrecision
 from bayesfield.learning.precision.sparse import SparsePrecision
 from bayesfield.model.field import RandomField
 from bayesfield.model.prior import Prior
@@ -228,6 +229,8 @@ def _refuse_marginals(marginals: Any, size: int) -> None:
 def _precision_parts(form: Precision) -> dict[str, Any]:
     if isinstance(form, DensePrecision):
         return {"form": "dense", "matrix": form.matrix()}
+    if isinstance(form, DiagonalPrecision):
+        return {"form": "mean-field", "diagonal": form.diagonal}
     if isinstance(form, BlockPrecision):
         return {"form": "block", "blocks": form.blocks, "rest": form.rest, "order": form.order}
     if isinstance(form, SparsePrecision) and form.origin is not None:
@@ -243,6 +246,8 @@ def _precision(parts: dict[str, Any], field: Any) -> Precision:
     F = field.n_parameters
     if parts["form"] == "dense":
         return DensePrecision(_numbers(parts["matrix"], (F, F), "precision"))
+    if parts["form"] == "mean-field":
+        return DiagonalPrecision(_numbers(parts["diagonal"], (F,), "precision"))
     if parts["form"] == "block":
         blocks, rest = parts["blocks"], parts["rest"]
         D, G = blocks.shape[:2]

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesfield import parallel
+from bayesfield.kernels.chains import gradient
 from bayesfield.kernels.chains import passes as kernel
 from bayesfield.kernels.chains.passes import ChainArrays, Messages
+from bayesfield.kernels.chains.paths import path_probabilities
 from bayesfield.types import FloatArray, IntArray
 
 _PARTS = 8
@@ -59,6 +61,56 @@ def chain_marginals(chains: ChainArrays, node: FloatArray, edge: FloatArray) -> 
     return ChainMarginals(log_z, marginal, transitions, messages, finite)
 
 
+@dataclass(frozen=True, eq=False)
+class ChainMeans:
+    """``ChainMarginals`` without messages: of one edge table, and summed over several passes where there are any.
+    spread: (P, K) sums of p (1 − p), or (0, K); squares: (R, K, K) sums of squared probabilities of pairs.
+    parameters: where they were taken, for those that need messages yet."""
+
+    log_z: FloatArray
+    marginal: FloatArray
+    transitions: FloatArray
+    spread: FloatArray
+    squares: FloatArray
+    finite: bool = True
+    parameters: FloatArray | None = None
+
+
+def chain_means(
+    chains: ChainArrays,
+    node: FloatArray,
+    edges: FloatArray,
+    noise: FloatArray | None = None,
+    signs: tuple[float, ...] = (1.0,),
+    spread: bool = False,
+) -> ChainMeans:
+    """Marginals and transitions alone, of node (P, K) and edges (R, K, K): for each of R passes that share the nodes.
+
+    Pass r has edge table r, and signs[r] times the noise (P, K) added to the nodes. All but log_z, (R, S), are sums
+    over the passes.
+    """
+    K, R, S = node.shape[1], len(edges), len(chains.ptr) - 1
+    M, top, log_z = np.empty(edges.shape), np.empty(R), np.empty((R, S))
+    kernel.exponentials(edges, M, top)
+    marginal, none = np.zeros(node.shape), np.zeros((0, K))
+    spreads = np.zeros(node.shape) if spread else none
+    shaken = none if noise is None else noise
+
+    def part(bounds: tuple[int, int]) -> FloatArray:
+        sums = np.zeros((2, *edges.shape))
+        for r in range(R):
+            gradient.add_marginals(
+                chains, node, shaken, signs[r], M[r : r + 1], top[r : r + 1], gradient.POWERS, *bounds, log_z[r],
+                marginal, spreads, sums[0, r], sums[1, r],
+            )  # fmt: skip
+        return sums
+
+    with np.errstate(invalid="ignore"):
+        transitions, squares = _on_parts(chains, node, part) * np.stack([M, M**2])
+    finite = bool(np.isfinite(log_z).all() and np.isfinite(transitions).all())
+    return ChainMeans(log_z[0] if R == 1 else log_z, marginal, transitions, spreads, squares, finite)
+
+
 def chain_tangent(
     chains: ChainArrays, marginals: ChainMarginals, node: FloatArray, edge: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
@@ -75,6 +127,17 @@ def chain_tangent(
         return pair
 
     return moved, _on_parts(chains, node, part)
+
+
+def path_shares(
+    chains: ChainArrays, marginals: ChainMarginals, first: list[int], labels: list[list[int]]
+) -> FloatArray:
+    """The probability of each run of labels, from its first position on, (N,)."""
+    ptr = np.concatenate([[0], np.cumsum([len(run) for run in labels])]).astype(np.int64)
+    flat = np.array([label for run in labels for label in run], dtype=np.int64)
+    out = np.empty(len(labels))
+    path_probabilities(chains, marginals.messages, np.array(first, dtype=np.int64), ptr, flat, out)
+    return out
 
 
 def chain_draws(chains: ChainArrays, marginals: ChainMarginals, n: int, rng: np.random.Generator) -> IntArray:

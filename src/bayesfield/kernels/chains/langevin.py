@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfield.kernels.chains.inputs import times
+from bayesfield.kernels.chains.inputs import Inputs, times
 from bayesfield.kernels.chains.passes import ChainArrays, exponentials
 from bayesfield.kernels.gibbs.general import uniform
 from bayesfield.kernels.jit import jit
@@ -68,7 +68,7 @@ def _potentials(c: ChainContrast, room: Room, parameters: FloatArray) -> None:
             room.weights[d, k] = 0.0
             for g in range(G):
                 room.weights[d, k] += parameters[d * G + g] * c.node_tables[g, k]
-    times(c.row_ptr, c.column, c.value, room.weights, 0, len(room.node), room.node)
+    times(Inputs(c.row_ptr, c.column, c.value), room.weights, 0, len(room.node), room.node)
     (Q, E), H, first = c.edge_rows.shape, len(c.edge_tables), D * G
     room.edge[:] = 0.0
     for q in range(Q):

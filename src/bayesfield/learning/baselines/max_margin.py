@@ -16,7 +16,7 @@ import numpy as np
 from bayesfield import parallel
 from bayesfield.inference.trees.chain import best_labellings
 from bayesfield.kernels.chains.passes import ChainArrays
-from bayesfield.learning.phases.chain import potentials
+from bayesfield.learning.phases.crf_design import potentials
 from bayesfield.learning.phases.sequences import labels_statistic
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.types import FloatArray, InvalidInput, Outcome, Status

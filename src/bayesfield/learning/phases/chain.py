@@ -15,23 +15,40 @@ import numpy as np
 
 from bayesfield import parallel
 from bayesfield.inference.contract import Engine, Price, Traits
-from bayesfield.inference.trees.chain import ChainMarginals, chain_marginals, chain_tangent
+from bayesfield.inference.trees.chain import (
+    ChainMarginals,
+    ChainMeans,
+    chain_marginals,
+    chain_means,
+    chain_tangent,
+)
 from bayesfield.inference.trees.junction_tree import Exact
-from bayesfield.kernels.chains import inputs as kernel
 from bayesfield.kernels.chains.passes import ChainArrays
 from bayesfield.learning.phases.base import Answer, Answers, Phase
 from bayesfield.learning.phases.chain_covariance import covariance_by_sequence
-from bayesfield.learning.phases.crf_design import as_union, compiled_graphs, restricted
+from bayesfield.learning.phases.crf_design import (
+    as_union,
+    compiled_graphs,
+    edge_noise,
+    expectations,
+    flat_tables,
+    inputs_times,
+    inputs_transposed,
+    node_noise,
+    potentials,
+    restricted,
+    state_sums,
+    widened,
+)
 from bayesfield.learning.phases.graph import GraphPhase
 from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.response.base import Response, require_dense
 from bayesfield.types import BoolArray, FloatArray, Outcome, Status
 
-_SMALL = 100_000  # inputs up to which one thread has them all
-_PARTS = 8  # of the positions: fixed, so that sums come out the same on any number of cores
 _NUMBERS = 20_000_000  # in the directions that are carried at a time
 _WIDTH = 64  # directions, at most
 _SLAB = 4096  # positions whose covariances are held at a time
+_LEAN = 1_000_000  # potentials beyond which a gradient keeps no messages
 _TOGETHER = 400_000  # potentials of all chains at all points that are evaluated in one pass
 _EXACT = Status(Outcome.EXACT)
 
@@ -75,7 +92,8 @@ class ChainPhase(Phase):
         """An inference goes once over all pairs of labels and twice over all inputs; a direction of the covariance
         costs about three of them, or a sequence's own indicators all directions at once."""
         K, P = len(self.crf.labels), int(self.data.ptr[-1])
-        work = float(P * K * K + 2 * self.data.inputs.nnz * K + P * K)
+        labels = K if self.crf.seen is None else self.crf.n_state / max(len(self.crf.inputs), 1)
+        work = float(P * K * K + 2 * self.data.inputs.nnz * labels + P * K)
         covariance = 1.2e-8 * work * size
         if worth_it(self.crf, self.data):
             lengths = np.diff(self.data.ptr).astype(np.float64)
@@ -101,16 +119,26 @@ class ChainPhase(Phase):
 
     def marginals(self, parameters: FloatArray) -> ChainMarginals:
         """By forward and backward passes; log Z_n is NaN where plain numbers underflow."""
+        return chain_marginals(self.chains, *self.potentials(parameters))
+
+    def potentials(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """node (P, K) and edge (Q, K, K) log-potentials, −∞ where a state is not allowed."""
         node, edge = potentials(self.crf, self.data, parameters)
-        if self.allowed is not None:
-            node = np.where(self.allowed, node, -np.inf)
-        return chain_marginals(self.chains, node, edge)
+        return (node if self.allowed is None else np.where(self.allowed, node, -np.inf)), edge
+
+    @property
+    def lean(self) -> bool:
+        """Whether messages of all positions are too many to be kept for a gradient."""
+        K = len(self.crf.labels)
+        return len(self.data.edge_rows) == 1 and K > 2 and self.data.positions * K > _LEAN
 
     def at(self, parameters: FloatArray, start: Any = None) -> Answer:
-        node, edge = potentials(self.crf, self.data, parameters)
-        if self.allowed is not None:
-            node = np.where(self.allowed, node, -np.inf)
-        found = chain_marginals(ChainArrays(self.data.ptr, self.data.which), node, edge)
+        node, edge = self.potentials(parameters)
+        found: ChainMeans | ChainMarginals
+        if self.lean:
+            found = replace(chain_means(self.chains, node, edge), parameters=parameters)
+        else:
+            found = chain_marginals(self.chains, node, edge)
         if not found.finite:
             other = self.by_tree.at(parameters)
             return other._replace(state=None, found=other)
@@ -143,8 +171,9 @@ class ChainPhase(Phase):
         if not crf.plain_nodes:
             of_node = of_node @ crf.node_tables.T
         if not crf.plain_edges:
-            of_edge = of_edge @ _flat(crf.edge_tables).T
+            of_edge = of_edge @ flat_tables(crf.edge_tables).T
         means = np.concatenate([of_node.reshape(S, -1), of_edge.reshape(S, -1)], axis=1)
+        means = means if crf.seen is None else means[:, crf.places]
         log_z = found.log_z.reshape(S, -1).sum(axis=1)
         return np.where(np.isfinite(means).all(axis=1), log_z, np.nan), means
 
@@ -152,10 +181,11 @@ class ChainPhase(Phase):
         """The sequences once for each point, end to end: their structure, node and edge log-potentials."""
         crf, data, S = self.crf, self.data, len(points)
         K, P, Q = len(crf.labels), int(data.ptr[-1]), len(data.edge_rows)
-        W = points[:, : crf.n_state].reshape(S, len(crf.inputs), -1)
-        V = points[:, crf.n_state :].reshape(S, len(crf.edge_inputs), -1)
+        points = points if crf.seen is None else widened(crf, points.T).T
+        W, V = np.split(points, [len(crf.inputs) * crf.n_node_tables], axis=1)
+        W, V = W.reshape(S, len(crf.inputs), -1), V.reshape(S, len(crf.edge_inputs), -1)
         W = W if crf.plain_nodes else W @ crf.node_tables
-        V = V if crf.plain_edges else V @ _flat(crf.edge_tables)
+        V = V if crf.plain_edges else V @ flat_tables(crf.edge_tables)
         by_input = inputs_times(data, np.ascontiguousarray(W.transpose(1, 0, 2)).reshape(-1, S * K))
         node = np.ascontiguousarray(by_input.reshape(P, S, K).transpose(1, 0, 2)).reshape(S * P, K)
         if self.allowed is not None:
@@ -166,10 +196,32 @@ class ChainPhase(Phase):
         chains = ChainArrays(ptr, (data.which + Q * shift).ravel())
         return chains, node, np.ascontiguousarray(edge)
 
+    @property
+    def draws_potentials(self) -> bool:
+        """Whether potentials can be drawn without drawing weights: plain chains, one table of transitions."""
+        crf = self.crf
+        plain = crf.plain_nodes and crf.plain_edges and crf.constant_edges and crf.labels == crf.visible
+        return plain and len(self.data.edge_rows) == 1
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether ``noisy`` knows the model: such chains, all of their states allowed."""
+        return self.draws_potentials and self.allowed is None
+
+    def noisy(self, sd: FloatArray, seed: int) -> NoisyChains:
+        return NoisyChains(self, sd, seed)
+
     def response(self, answer: Answer) -> Response:
         if isinstance(answer.found, Answer):
             return self.by_tree.response(answer.found)
-        return ChainResponse(self.crf, self.data, answer.found)
+        return ChainResponse(self.crf, self.data, self._complete(answer.found))
+
+    def _complete(self, found: ChainMeans | ChainMarginals) -> ChainMarginals:
+        """With the messages, made anew where the gradient did without."""
+        if isinstance(found, ChainMarginals):
+            return found
+        assert found.parameters is not None
+        return self.marginals(found.parameters)
 
     def covariances(self, points: FloatArray) -> FloatArray:
         """By copies of the sequences side by side, one for each point, as far as they are small."""
@@ -194,20 +246,73 @@ class ChainPhase(Phase):
         if isinstance(answer.found, Answer):
             return self.by_tree.variances(answer.found)
         B, T = self.crf.node_tables, self.crf.sparse_edge_tables
-        p, share = answer.found.marginal, _flat(answer.found.transitions)
-        spread = p @ (B**2).T - (p @ B.T) ** 2  # (P, G)
-        node = self.data.inputs.power(2).T @ spread
+        found = answer.found
+        p, share = found.marginal, flat_tables(found.transitions)
+        spread = p * (1.0 - p) if self.crf.plain_nodes else p @ (B**2).T - (p @ B.T) ** 2  # (P, G)
+        node = state_sums(self.crf, self.data.squared, spread)
         count = np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
         of_pairs = (T.power(2) @ share.T).T - (T @ share.T).T ** 2 / count
-        edge = (self.data.edge_rows**2).T @ of_pairs
-        return np.concatenate([node.ravel(), edge.ravel()])
+        edge = ((self.data.edge_rows**2).T @ of_pairs).ravel()
+        return np.concatenate([node, edge if self.crf.seen is None else edge[self.crf.seen.pair]])
 
     def blocks(self, answer: Answer) -> tuple[FloatArray, FloatArray] | None:
-        if isinstance(answer.found, Answer):
+        if isinstance(answer.found, Answer) or self.crf.seen is not None:
             return None
-        G = self.crf.n_node_tables
-        labels = label_covariances(self.crf, self.data, answer.found.marginal).reshape(-1, G, G)
-        return labels, pair_covariance(self.crf, self.data, answer.found)
+        G, found = self.crf.n_node_tables, self._complete(answer.found)
+        labels = label_covariances(self.crf, self.data, found.marginal).reshape(-1, G, G)
+        return labels, pair_covariance(self.crf, self.data, found)
+
+
+class NoisyChains:
+    """Σ_n log Z_n averaged over independent normal weights of these widths, (F,), about a mean that may move.
+
+    Pairs of antithetic draws are fixed: their noise of the nodes, for each sequence its own, and of the transitions.
+    """
+
+    def __init__(self, phase: ChainPhase, sd: FloatArray, seed: int) -> None:
+        crf, data = phase.crf, phase.data
+        self._phase = phase
+        self.pairs = noise_pairs(data.positions)
+        self._nodes = [node_noise(crf, data, sd, seed + r) for r in range(self.pairs)]
+        rng = np.random.default_rng(seed)
+        self._edges = [edge_noise(crf, sd, rng) for _ in range(self.pairs)]
+
+    def answer(self, mean: FloatArray) -> Answer:
+        """The averages of log Z and E[f]."""
+        phase, (marginal, transitions, log_z, _, _, finite) = self._phase, self._sums(mean, False)
+        if not finite:
+            return Answer(np.inf, np.zeros(len(mean)), Status(Outcome.NOT_CONVERGED))
+        return Answer(log_z, expectations(phase.crf, phase.data, marginal, transitions), _EXACT)
+
+    def variances(self, mean: FloatArray) -> FloatArray:
+        """The average of diag Σ_n C_n, as if positions and pairs of neighbours knew nothing of one another, (F,)."""
+        phase, (_, transitions, _, spread, squares, _) = self._phase, self._sums(mean, True)
+        edge = (transitions - squares).ravel()
+        node = state_sums(phase.crf, phase.data.squared, spread)
+        return np.concatenate([node, edge if phase.crf.seen is None else edge[phase.crf.seen.pair]])
+
+    def _sums(
+        self, mean: FloatArray, spread: bool
+    ) -> tuple[FloatArray, FloatArray, float, FloatArray, FloatArray, bool]:
+        (node, edge), phase = self._phase.potentials(mean), self._phase
+        K, draws = node.shape[1], 2 * self.pairs
+        marginal, transitions, squares = np.zeros(node.shape), np.zeros((1, K, K)), np.zeros((1, K, K))
+        spreads, log_z, finite = np.zeros(node.shape if spread else (0, K)), 0.0, True
+        for noise, of_edges in zip(self._nodes, self._edges, strict=True):
+            both = np.stack([edge[0] + of_edges, edge[0] - of_edges])
+            found = chain_means(phase.chains, node, both, noise, (1.0, -1.0), spread)
+            marginal += found.marginal / draws
+            transitions += found.transitions.sum(axis=0) / draws
+            squares += found.squares.sum(axis=0) / draws
+            spreads += found.spread / draws
+            log_z += float(found.log_z.sum()) / draws
+            finite = finite and found.finite
+        return marginal, transitions, log_z, spreads, squares, finite
+
+
+def noise_pairs(positions: int) -> int:
+    """Antithetic pairs of draws: each sequence has its own, so that a corpus needs few."""
+    return int(np.clip(100_000 // max(positions, 1), 4, 32))
 
 
 class ChainResponse(Response):
@@ -246,14 +351,15 @@ class ChainResponse(Response):
         crf, data, D = self._crf, self._data, columns.shape[1]
         K, P, Q = self._found.marginal.shape[1], data.ptr[-1], len(data.edge_rows)
         S = len(self._found.transitions) // Q  # copies
-        W = columns[: crf.n_state].reshape(len(crf.inputs), -1, D)
-        V = columns[crf.n_state :].reshape(len(crf.edge_inputs), -1)
+        columns = columns if crf.seen is None else widened(crf, columns)
+        W, V = np.split(columns, [len(crf.inputs) * crf.n_node_tables])
+        W, V = W.reshape(len(crf.inputs), -1, D), V.reshape(len(crf.edge_inputs), -1)
         if not crf.plain_nodes:
             W = np.einsum("dgc,gk->dkc", W, crf.node_tables)
         node = inputs_times(data, np.ascontiguousarray(W).reshape(len(crf.inputs), -1)).reshape(P, K, D)
         edge = (data.edge_rows @ V).reshape(Q, -1, D)
         if not crf.plain_edges:
-            edge = np.einsum("qhc,hs->qsc", edge, _flat(crf.edge_tables), optimize=True)
+            edge = np.einsum("qhc,hs->qsc", edge, flat_tables(crf.edge_tables), optimize=True)
         along = np.ascontiguousarray(edge).reshape(Q, K, K, D)
         if S > 1:
             node, along = np.tile(node, (S, 1, 1)), np.tile(along, (S, 1, 1, 1))
@@ -265,13 +371,16 @@ class ChainResponse(Response):
             of_node = np.einsum("dkc,gk->dgc", of_node, crf.node_tables)
         of_edge = (data.edge_rows.T @ pairs.reshape(Q, -1)).reshape(len(crf.edge_inputs), K * K, D)
         if not crf.plain_edges:
-            of_edge = np.einsum("esc,hs->ehc", of_edge, _flat(crf.edge_tables), optimize=True)
-        return np.concatenate([of_node.reshape(-1, D), of_edge.reshape(-1, D)])
+            of_edge = np.einsum("esc,hs->ehc", of_edge, flat_tables(crf.edge_tables), optimize=True)
+        both = np.concatenate([of_node.reshape(-1, D), of_edge.reshape(-1, D)])
+        return both if crf.seen is None else both[crf.places]
 
 
 def worth_it(crf: CRF, data: Sequences) -> bool:
     """Whether a sequence has fewer indicators than there are parameters, by half at least, so that covariances go by
     those of each sequence's own labels (learning.phases.chain_covariance)."""
+    if crf.seen is not None:
+        return False
     K, longest = len(crf.labels), int((data.ptr[1:] - data.ptr[:-1]).max(initial=0))
     tables = min(len(data.edge_rows), max(longest - 1, 0))
     return 2 * (longest * K + tables * K * K) < crf.n_parameters
@@ -287,35 +396,9 @@ def labels_energy(data: Sequences, labels: Any, node: FloatArray, edge: FloatArr
     return result
 
 
-def potentials(crf: CRF, data: Sequences, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """node (P, K) and edge (Q, K, K) log-potentials."""
-    K, n = len(crf.labels), crf.n_state
-    W, V = parameters[:n].reshape(len(crf.inputs), -1), parameters[n:].reshape(len(crf.edge_inputs), -1)
-    node = inputs_times(data, np.ascontiguousarray(W if crf.plain_nodes else W @ crf.node_tables))
-    edge = data.edge_rows @ (V if crf.plain_edges else V @ _flat(crf.edge_tables))
-    return node, edge.reshape(-1, K, K)
-
-
-def expectations(crf: CRF, data: Sequences, marginal: FloatArray, transitions: FloatArray) -> FloatArray:
-    """Σ over positions and pairs of the features, (F,), from marginals (P, K) and transitions (Q, K, K)."""
-    node = inputs_transposed(data, marginal)
-    edge = data.edge_rows.T @ _flat(transitions)
-    return np.concatenate(
-        [
-            (node if crf.plain_nodes else node @ crf.node_tables.T).ravel(),
-            (edge if crf.plain_edges else edge @ _flat(crf.edge_tables).T).ravel(),
-        ]
-    )
-
-
-def _flat(tables: FloatArray) -> FloatArray:
-    """(…, K, K) as (…, K²)."""
-    return tables.reshape(len(tables), -1)
-
-
 def label_covariances(crf: CRF, data: Sequences, marginal: FloatArray) -> FloatArray:
     """Σ_t x_td² Cov(B(y_t)) for every input d, (D, G²)."""
-    B, squares = crf.node_tables, replace(data, inputs=data.inputs.power(2))
+    B, squares = crf.node_tables, data.squared
     total = np.zeros((len(crf.inputs), len(B) ** 2))
     for first, last in parallel.spans([*range(0, data.positions, _SLAB), data.positions]):
         p = marginal[first:last]
@@ -329,7 +412,7 @@ def label_covariances(crf: CRF, data: Sequences, marginal: FloatArray) -> FloatA
 def pair_covariance(crf: CRF, data: Sequences, found: ChainMarginals) -> FloatArray:
     """Σ over pairs of neighbours of the covariance of their features, (E·H, E·H), each pair by itself."""
     require_dense(len(crf.edge_inputs) * crf.n_edge_tables, "the block of transitions")
-    T, m = _flat(crf.edge_tables), found.messages
+    T, m = flat_tables(crf.edge_tables), found.messages
     inside = np.einsum("qs,gs,hs->qgh", found.transitions.reshape(len(data.edge_rows), -1), T, T, optimize=True)
     size = len(crf.edge_inputs) * len(T)
     whole = np.einsum("qe,qf,qgh->egfh", data.edge_rows, data.edge_rows, inside, optimize=True)
@@ -341,39 +424,3 @@ def pair_covariance(crf: CRF, data: Sequences, found: ChainMarginals) -> FloatAr
         means = np.einsum("te,th->teh", data.edge_rows[data.which[t]], joint.reshape(len(t), -1) @ T.T)
         total -= means.reshape(len(t), -1).T @ means.reshape(len(t), -1)
     return total
-
-
-def inputs_times(data: Sequences, weights: FloatArray) -> FloatArray:
-    """X · weights, (P, K)."""
-    X, positions = data.inputs, int(data.ptr[-1])
-    out = np.empty((positions, weights.shape[1]))
-    if len(X.data) <= _SMALL:
-        kernel.times(X.indptr, X.indices, X.data, weights, 0, positions, out)
-        return out
-
-    def part(b: tuple[int, int]) -> None:
-        kernel.times(X.indptr, X.indices, X.data, weights, *b, out)
-
-    parallel.thread_map(part, _parts(positions))
-    return out
-
-
-def inputs_transposed(data: Sequences, rows: FloatArray) -> FloatArray:
-    """Xᵀ · rows, (D, K)."""
-    X, positions = data.inputs, int(data.ptr[-1])
-    if len(X.data) <= _SMALL:
-        total = np.zeros((X.shape[1], rows.shape[1]))
-        kernel.transposed(X.indptr, X.indices, X.data, rows, 0, positions, total)
-        return total
-
-    def part(b: tuple[int, int]) -> FloatArray:
-        out = np.zeros((X.shape[1], rows.shape[1]))
-        kernel.transposed(X.indptr, X.indices, X.data, rows, *b, out)
-        return out
-
-    return np.asarray(np.sum(parallel.thread_map(part, _parts(positions)), axis=0))
-
-
-def _parts(positions: int) -> list[tuple[int, int]]:
-    """Runs of positions."""
-    return parallel.spans(np.linspace(0, positions, _PARTS + 1).astype(np.int64).tolist())

@@ -14,8 +14,8 @@ import numpy as np
 
 from bayesfield.learning.objective import GaussianPrior, Objective, Pointwise
 from bayesfield.learning.phases.cases import Cases, Labelled, Terms, checked_weights, graph_cases, labelled_objective
-from bayesfield.learning.phases.chain import ChainPhase, expectations, labels_energy, potentials
-from bayesfield.learning.phases.crf_design import as_union
+from bayesfield.learning.phases.chain import ChainPhase, labels_energy
+from bayesfield.learning.phases.crf_design import as_union, expectations, potentials
 from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.types import FloatArray, IntArray
 
@@ -41,12 +41,12 @@ class LabelledSequences(Labelled):
         node = np.asarray(np.abs(data.inputs[np.flatnonzero(known)]).sum(axis=0)).ravel() > 0
         edge = np.abs(data.edge_rows[data.which[both]]).sum(axis=0) > 0
         shown = [np.repeat(node, crf.n_node_tables), np.repeat(edge, crf.n_edge_tables)]
-        return np.flatnonzero(~np.concatenate(shown))
+        return np.flatnonzero(~np.concatenate(shown)[crf.places])
 
     @property
     def propagates(self) -> bool:
-        """Whether expectation propagation knows the model: chains all of whose labels are known."""
-        return self.sequences.allowed is None
+        """Whether expectation propagation knows the model: chains with all weights, all of whose labels are known."""
+        return self.sequences.allowed is None and self.crf.seen is None
 
     def potentials(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
         """node (P, K) and edge (Q, K, K) log-potentials."""

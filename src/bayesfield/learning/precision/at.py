@@ -9,6 +9,7 @@ from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.precision.block import BlockPrecision
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.precision.matrix_free import MatrixFree
+from bayesfield.learning.precision.mean_field import DiagonalPrecision
 from bayesfield.learning.precision.sparse import Origin, SparsePrecision
 from bayesfield.response.base import Response, WeightedResponse
 from bayesfield.response.linear import LinearResponse, NotSparse
@@ -25,6 +26,10 @@ def precision_at(objective: Objective, point: Point, form: str) -> Precision:
                 'form="matrix-free"'
             )
         return blocks
+    if form == "mean-field":
+        if not objective.prior.independent:
+            raise InvalidInput('form="mean-field" needs a prior with independent parameters; take form="matrix-free"')
+        return DiagonalPrecision(objective.variances(point))
     if form == "dense":
         return DensePrecision(objective.curvature(point))
     return averaged(objective, form, [objective.response(point)], [point])
