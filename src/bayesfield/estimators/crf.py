@@ -93,18 +93,12 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         self.verbose = verbose
         self.client = client
 
-    def fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> Self:
-        """The posterior of the weights, given labelled sequences or graphs."""
+    def fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]], classes: Sequence[Any] | None = None) -> Self:
+        """The posterior of the weights, given labelled sequences or graphs. classes: labels beside those of y."""
         X, y = _listed(X, "X"), _listed(y, "y")
-        if not any(len(labels) for labels in y):
-            raise InvalidInput("there is nothing to learn from: no sequence has a label")
-        values = {known for labels in y for label in labels for known in _known(label)}
-        if not values:
-            raise InvalidInput("there is nothing to learn from: no label is known")
+        values = _values(y).union(() if classes is None else classes)
         self._shape: Shape = shape_of(sorted(values, key=_order), X, self.directed, self.latent)
-        self.crf_ = self._shape.crf
-        self.classes_ = list(self.crf_.visible)
-        self.attributes_ = list(self.crf_.inputs)
+        self._use(self._shape)
         data = self._shape.data(X, y)
         self._keep_possible(data)
         prior = self._prior(data)
@@ -125,6 +119,31 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         else:
             self.posterior_ = self._shape.fit(self.crf_, data, client=self.client, **options)
         self.variance_ = self._variance_of(prior)
+        self.n_iter_ = len(self.posterior_.record.iterations)
+        return self
+
+    def partial_fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]], classes: Sequence[Any] | None = None) -> Self:
+        """The posterior with further sequences or graphs: the one so far is their prior (``posterior.update``).
+
+        The first call is ``fit``. New labels and new attributes may come at any time, with the prior that was stated;
+        classes: labels that are to come, which need not be told. With possible="seen" weights join that the new
+        sequences show, min_frequency times at least.
+        """
+        if not hasattr(self, "posterior_"):
+            return self.fit(X, y, classes)
+        X, y = _listed(X, "X"), _listed(y, "y")
+        values = _values(y).union(() if classes is None else classes)
+        shape = self._shape.grown(sorted({*self.classes_, *values}, key=_order), X)
+        self.posterior_ = self.posterior_.update(
+            shape.data(X, y),
+            crf=shape.crf,
+            min_frequency=max(self.min_frequency, 1e-300),
+            correction=self.correction,
+            time_limit=self.time_limit,
+            verbose=self.verbose,
+        )
+        shape.crf = self.posterior_.field  # type: ignore[assignment]
+        self._use(shape)
         self.n_iter_ = len(self.posterior_.record.iterations)
         return self
 
@@ -231,6 +250,11 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "posterior_")
         return self.posterior_.summary(level)
 
+    def _use(self, shape: Shape) -> None:
+        self._shape, self.crf_ = shape, shape.crf
+        self.classes_ = list(shape.crf.visible)
+        self.attributes_ = list(shape.crf.inputs)
+
     def _keep_possible(self, data: Data) -> None:
         if self.possible not in ("all", "seen"):
             raise InvalidInput(f'possible is "all" or "seen"; got {self.possible!r}')
@@ -333,15 +357,24 @@ class GraphCRF(BayesianCRF):
             client=client,
         )
 
-    def fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> Self:
-        """The posterior of the weights, given labelled graphs."""
-        strange = next((k for k, one in enumerate(X) if not isinstance(one, tuple)), None)
-        if strange is not None:
-            raise InvalidInput(
-                f"X[{strange}] is no graph but {type(X[strange]).__name__}: a graph is a tuple (node_features, edges) "
-                "or (node_features, edges, edge_features); sequences are for BayesianCRF"
-            )
-        return super().fit(X, y)
+    def fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]], classes: Sequence[Any] | None = None) -> Self:
+        """The posterior of the weights, given labelled graphs. classes: labels beside those of y."""
+        _require_graphs(X)
+        return super().fit(X, y, classes)
+
+    def partial_fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]], classes: Sequence[Any] | None = None) -> Self:
+        """The posterior with further graphs; as ``BayesianCRF.partial_fit``."""
+        _require_graphs(X)
+        return super().partial_fit(X, y, classes)
+
+
+def _require_graphs(X: Sequence[Any]) -> None:
+    strange = next((k for k, one in enumerate(X) if not isinstance(one, tuple)), None)
+    if strange is not None:
+        raise InvalidInput(
+            f"X[{strange}] is no graph but {type(X[strange]).__name__}: a graph is a tuple (node_features, edges) "
+            "or (node_features, edges, edge_features); sequences are for BayesianCRF"
+        )
 
 
 def _slices(data: Data) -> list[slice]:
@@ -359,6 +392,16 @@ def _listed(sequences: Any, what: str) -> Any:
                 "predict_single"
             )
     return sequences
+
+
+def _values(y: Sequence[Sequence[Any]]) -> set[Any]:
+    """The labels that occur."""
+    if not any(len(labels) for labels in y):
+        raise InvalidInput("there is nothing to learn from: no sequence has a label")
+    values = {known for labels in y for label in labels for known in _known(label)}
+    if not values:
+        raise InvalidInput("there is nothing to learn from: no label is known")
+    return values
 
 
 def _known(label: Any) -> list[Any]:

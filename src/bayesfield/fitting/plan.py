@@ -135,6 +135,12 @@ def request(
     )
 
 
+def repeatable(request: Request) -> Request:
+    """The same without what is of one run: where it began, who watched, how long it could take."""
+    seed = int(request.rng) if isinstance(request.rng, int | np.integer) else 0
+    return replace(request, start=None, rng=seed, time_limit=None, verbose=None, watch=None)
+
+
 class Planned(NamedTuple):
     """A plan, and the objectives with its engines. chosen: whether the engine was chosen here, not by the user.
     reason: of the correction. counts: what all this was decided from."""

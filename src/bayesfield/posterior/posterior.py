@@ -20,7 +20,7 @@ from bayesfield.inference.auto import Auto
 from bayesfield.inference.by_name import as_engine
 from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.learning.objective import GaussianPrior, Objective, gaussian
-from bayesfield.learning.phases.cases import field_objective
+from bayesfield.learning.phases.cases import CaseCounts, counts_alone, field_objective
 from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.learner import LEARNERS
@@ -46,6 +46,7 @@ from bayesfield.response.base import require_dense
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput
 
 if TYPE_CHECKING:
+    from bayesfield.fitting.plan import Request
     from bayesfield.inference.contract import Engine
     from bayesfield.model.prior import Parametrised, Prior
     from bayesfield.posterior.record import Certificate, Check, FitRecord
@@ -68,8 +69,12 @@ class Posterior(Views):
     parameters belong to. record: how it was found. form: P as an object that solves, draws and tells widths
     (learning.precision). objective: what was minimised, with the data, for ``check``, ``evidence``,
     ``bf.predictive_check`` and ``bf.loo``. laplace_precision: P at the mode, where it is the posterior's own and not a
-    learner's. prior: that of the parameters; where the data chose it, what they chose.
+    learner's. prior: that of the parameters; where the data chose it, what they chose. request: what the fit was asked
+    for, and case_counts: what complete cases show, kept where they are left out; both for ``update``.
     """
+
+    request: Request | None = None
+    case_counts: CaseCounts | None = None
 
     def __init__(
         self,
@@ -303,6 +308,8 @@ class Posterior(Views):
     def without_data(self) -> Posterior:
         """The same, without the cases that it came from: small to keep, but with nothing to check it against."""
         result = copy.copy(self)
+        if self.objective is not None:
+            result.case_counts = counts_alone(self.objective.data)
         result.objective = result.laplace_precision = None
         return result
 

@@ -1,7 +1,8 @@
-"""What a posterior shows of itself: pictures, a report, a file.
+"""What a posterior shows of itself, pictures, a report, a file; and how it goes on with new data.
 
 The one place that imports upwards, by name: users ask a posterior for its pictures, and the rooms that make them need
-posteriors. matplotlib takes a second to import, so it is not before a picture is asked for.
+posteriors; so does the fit that goes on. matplotlib takes a second to import, so it is not before a picture is asked
+for.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class _Shown(Protocol):
 
 
 class Views:
-    """The ``plot_…`` methods of a posterior: matplotlib axes in, axes (or a figure) out; ``report``, ``save``."""
+    """The ``plot_…`` methods of a posterior: matplotlib axes in, axes (or a figure) out; ``report``, ``save``; and
+    ``update``."""
 
     def plot_forest(
         self, parameters: Sequence[str] | str | None = None, level: float = 0.95, ax: Axes | None = None
@@ -136,6 +138,11 @@ class Views:
     def report(self, path: str | Path, **options: Any) -> None:
         """Write one self-contained HTML page: network, parameters, evidence, check, settings (bayesfield.report)."""
         import_module("bayesfield.report").write_report(self, path, **options)
+
+    def update(self, X: Any, y: Any = None, **options: Any) -> Posterior:
+        """The posterior with further cases, or labelled sequences or graphs, X and y (fitting.update)."""
+        made: Posterior = import_module("bayesfield.fitting.update").updated(self, X, y, **options)
+        return made
 
     def save(self, path: str | Path) -> None:
         """Write it, without its data, to one file that ``bf.load`` reads (formats.posteriors.saved)."""

@@ -28,12 +28,13 @@ from bayesfield import memory
 from bayesfield.correction.marginals import DrawnMarginals, Marginals, ProfiledMarginals
 from bayesfield.correction.skewness import SkewedMarginals
 from bayesfield.files import npy_array, unpacked
+from bayesfield.fitting.plan import Request
 from bayesfield.formats.posteriors.packed import Packer, unpack
 from bayesfield.graph.compiled import compiled
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.inference.messages.kikuchi import Kikuchi
 from bayesfield.learning.objective import GaussianPrior
-from bayesfield.learning.phases.cases import case_objective
+from bayesfield.learning.phases.cases import CaseCounts, case_objective, counts_alone
 from bayesfield.learning.precision.at import precision_at
 from bayesfield.learning.precision.block import BlockPrecision
 from bayesfield.learning.precision.dense import DensePrecision
@@ -51,6 +52,11 @@ if TYPE_CHECKING:
     from bayesfield.learning.precision.base import Precision
 
 FORMAT, VERSION = "bayesfield posterior", 2
+_REQUEST = (
+    *("prior", "engine", "response", "method", "correction", "form"),
+    *("starts", "tolerance", "max_iterations", "rng", "budget"),
+)  # what is kept of it
+_ENGINES = ("Auto", "Bethe", "Enumeration", "Exact", "Kikuchi")
 _HEADER = "header.json"
 _ENTRIES = 100_000  # of an archive, at most
 _PREFACE = 1024  # bytes of an array before its numbers, at most
@@ -77,6 +83,8 @@ def save(posterior: Posterior, path: str | Path) -> None:
             "prior": posterior.prior,
             "precision": _precision_parts(posterior.form),
             "marginals": _beyond_moments(posterior.marginals),
+            "request": _request_parts(posterior.request),
+            "case_counts": _counts_parts(posterior),
         }
     )
     arrays = [_npy(a) for a in packer.arrays]
@@ -178,7 +186,53 @@ def _made(content: dict[str, Any]) -> Posterior:
     marginals = content.get("marginals")  # none before version 2
     if marginals is not None:
         _refuse_marginals(marginals, F)
-    return Posterior(field, mean, precision, record, mode, None, skewness, None, prior, marginals)
+    result = Posterior(field, mean, precision, record, mode, None, skewness, None, prior, marginals)
+    result.request, result.case_counts = _request_of(content.get("request")), _counts_of(content, field)
+    return result
+
+
+def _request_parts(asked: Request | None) -> dict[str, Any] | None:
+    """What a further fit needs; None where it had a learner or chains, whose options no file holds."""
+    if asked is None or not isinstance(asked.method, str):
+        return None
+    parts = {name: getattr(asked, name) for name in _REQUEST}
+    engines = [asked.engine, asked.response]
+    return parts if all(e is None or type(e).__name__ in _ENGINES for e in engines) else None
+
+
+def _request_of(parts: Any) -> Request | None:
+    if parts is None:
+        return None
+    if not isinstance(parts, dict) or set(parts) != set(_REQUEST) or not isinstance(parts["prior"], Prior):
+        raise InvalidInput("it does not say what the fit was asked for")
+    engines = [parts["engine"], parts["response"]]
+    words = [parts[name] for name in ("method", "correction", "form")]
+    numbers = [parts[name] for name in ("starts", "tolerance", "max_iterations", "rng", "budget")]
+    whole = all(isinstance(n, int | float | None) and not isinstance(n, bool) for n in numbers)
+    if not whole or not all(isinstance(word, str) for word in words) or parts["engine"] is None:
+        raise InvalidInput("it does not say what the fit was asked for")
+    if any(e is not None and type(e).__name__ not in _ENGINES for e in engines):
+        raise InvalidInput("it does not say what the fit was asked for")
+    return Request(**parts)
+
+
+def _counts_parts(posterior: Posterior) -> dict[str, Any] | None:
+    kept = posterior.case_counts if posterior.objective is None else counts_alone(posterior.objective.data)
+    return None if kept is None else {"counts": kept.counts, "weight": float(kept.weight)}
+
+
+def _counts_of(content: dict[str, Any], field: Any) -> CaseCounts | None:
+    """How often the complete cases take every table entry: numbers not below zero, as many as there are entries."""
+    parts = content.get("case_counts")
+    if parts is None:
+        return None
+    if not isinstance(field, RandomField) or not isinstance(parts, dict) or set(parts) != {"counts", "weight"}:
+        raise InvalidInput("its counts of cases are none")
+    counts = _numbers(parts["counts"], (compiled(field).graph.n_entries,), "counts of cases")
+    weight = float(_numbers(np.array(parts["weight"], dtype=np.float64), (), "weight"))
+    if (counts < 0.0).any() or weight < 0.0:
+        raise InvalidInput("its counts of cases are none")
+    return CaseCounts(counts, weight)
 
 
 def _certificate(posterior: Posterior) -> Certificate | None:

@@ -58,6 +58,10 @@ class Phase(ABC):
         """The same by another engine; itself where inference is its own."""
         return self
 
+    def with_pairs(self, pairs: int) -> Self:
+        """The same with so many antithetic pairs where it averages over draws; itself where it does not."""
+        return self
+
     @abstractmethod
     def choose(self, engine: Any) -> tuple[Engine, str]:
         """The engine for which one that chooses stands here, and why."""

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,15 @@ from bayesfield.model.field import RandomField
 from bayesfield.model.graphs import Graphs
 from bayesfield.model.prior import Prior, as_numbers
 from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput, Outcome
+
+_KEPT = 2**20  # table entries whose counts are kept without the cases
+
+
+class CaseCounts(NamedTuple):
+    """What complete cases show, without the cases: counts (T,) of how often tables take each entry, and N."""
+
+    counts: FloatArray
+    weight: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +106,10 @@ class Cases:
         if self.weights is not None:
             raise InvalidInput("cases that count for more or less than one are not left out one by one")
         if not self.here:
-            raise InvalidInput("the cases stayed on a cluster's workers: give X, the cases that were fitted")
+            raise InvalidInput(
+                "the cases are not here (they stayed on a cluster's workers, or their counts alone were kept): give X, "
+                "the cases that were fitted"
+            )
         free = free_log_z(objective, points)
         distinct, which = np.unique(self.codes, axis=0, return_inverse=True)
         return Pointwise(self.case_log_z(distinct, points, objective.free.engine) - free[:, None], which.reshape(-1))
@@ -155,11 +167,38 @@ def case_objective(
     field: CompiledField, codes: IntArray, prior: GaussianPrior, engine: Engine, weights: FloatArray | None = None
 ) -> Objective:
     """The objective of cases, codes (N, n), −1 in the holes. weights: (N,)."""
-    cases = read_cases(field, codes, weights)
+    return objective_of(read_cases(field, codes, weights), prior, engine)
+
+
+def added_objective(
+    before: CaseCounts,
+    field: CompiledField,
+    codes: IntArray,
+    prior: GaussianPrior,
+    engine: Engine,
+    weights: FloatArray | None = None,
+) -> Objective:
+    """The objective of cases, and of complete ones before them that are known by their counts alone."""
+    new = read_cases(field, codes, weights)
+    both = replace(new, counts=before.counts + new.counts, weight=before.weight + new.weight, here=False)
+    return objective_of(both, prior, engine)
+
+
+def objective_of(cases: Cases, prior: GaussianPrior, engine: Engine) -> Objective:
+    """Free phase, statistic and clamped phases of cases that have been read."""
+    field = cases.field
     free = GraphPhase(field.graph, field.design, engine, cases.weight)
     statistic: FloatArray = field.design.transpose @ cases.counts
     clamped = () if cases.clamped is None else clamped_phases(cases, engine)
     return Objective(prior, (free, *clamped), statistic, fixed_energy(field, cases.counts), cases)
+
+
+def counts_alone(data: Any) -> CaseCounts | None:
+    """What is kept of complete cases where they are left out; None of others, and of tables too large to keep."""
+    cases = data if isinstance(data, Cases) else getattr(data, "some", None)
+    if cases is None or not cases.complete or len(cases.counts) > _KEPT:
+        return None
+    return CaseCounts(cases.counts, cases.weight)
 
 
 def read_cases(field: CompiledField, codes: IntArray, weights: FloatArray | None = None, empty: bool = False) -> Cases:

@@ -55,12 +55,14 @@ _EXACT = Status(Outcome.EXACT)
 
 @dataclass(frozen=True, eq=False)
 class ChainPhase(Phase):
-    """w Σ_n log Z_n(λ) of sequences. allowed: (P, K) the states that are summed over; None for all."""
+    """w Σ_n log Z_n(λ) of sequences. allowed: (P, K) the states that are summed over; None for all. pairs: antithetic
+    draws of the potentials, to average over; None for as many as so many positions need."""
 
     crf: CRF
     data: Sequences
     weight: float = 1.0
     allowed: BoolArray | None = None
+    pairs: int | None = None
 
     @property
     def engine(self) -> Engine:
@@ -81,6 +83,9 @@ class ChainPhase(Phase):
 
     def with_engine(self, engine: Engine) -> ChainPhase:
         return self
+
+    def with_pairs(self, pairs: int) -> ChainPhase:
+        return replace(self, pairs=pairs)
 
     def prepare(self) -> None:
         """Nothing: chains need no junction tree."""
@@ -272,7 +277,7 @@ class NoisyChains:
     def __init__(self, phase: ChainPhase, sd: FloatArray, seed: int) -> None:
         crf, data = phase.crf, phase.data
         self._phase = phase
-        self.pairs = noise_pairs(data.positions)
+        self.pairs = phase.pairs or noise_pairs(data.positions)
         self._nodes = [node_noise(crf, data, sd, seed + r) for r in range(self.pairs)]
         rng = np.random.default_rng(seed)
         self._edges = [edge_noise(crf, sd, rng) for _ in range(self.pairs)]
