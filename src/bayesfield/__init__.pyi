@@ -6,6 +6,7 @@ from bayesfield.analysis.contacts import contact_scores
 from bayesfield.analysis.cross_validation import VarianceChoice, cross_validated_variance
 from bayesfield.analysis.leave_one_out import Loo, loo
 from bayesfield.analysis.predictive_check import PredictiveCheck, predictive_check
+from bayesfield.analysis.query import query, query_scores
 from bayesfield.analysis.reliability import reliability
 from bayesfield.analysis.sensitivity import prior_sensitivity
 from bayesfield.analysis.structure import BernoulliEdges, BetaBinomialEdges, StructurePosterior, search_structure
@@ -183,6 +184,8 @@ __all__ = [
     "predictive_check",
     "preview",
     "prior_sensitivity",
+    "query",
+    "query_scores",
     "read_conll",
     "read_fasta",
     "recoded",

@@ -4,6 +4,7 @@ from bayesfield.cli.app import app
 from bayesfield.cli.converting import convert
 from bayesfield.cli.ending import main
 from bayesfield.cli.fields import compare, fit, infer
+from bayesfield.cli.labelling import label
 from bayesfield.cli.options import Learner
 from bayesfield.cli.saved import check, impute, predict, report, sample
 from bayesfield.cli.studies import bench, calibrate, reproduce
@@ -19,6 +20,7 @@ __all__ = [
     "fit",
     "impute",
     "infer",
+    "label",
     "main",
     "predict",
     "report",

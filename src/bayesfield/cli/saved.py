@@ -53,7 +53,7 @@ def sample(
             _refuse_many(field, cases)
             values = bf.sample(field, np.empty(0), cases, rng)
         else:
-            made_from = _posterior(model)
+            made_from = posterior_at(model)
             field = _of_field(made_from)
             _refuse_many(field, cases, min(draws, cases))
             values = field.decode(new_cases(made_from, cases, draws, rng))
@@ -82,7 +82,7 @@ def predict(
     """
     refuse_table(out)
     with doing("predicting …"):
-        found = _posterior(posterior)
+        found = posterior_at(posterior)
         _refuse_many(found.field, 0, draws)
         if isinstance(found.field, bf.CRF):
             table = _labels(found, data, window, labelled, draws, seed)
@@ -111,7 +111,7 @@ def impute(
     if out is not None and out == cells:
         raise InvalidInput(f"--out and --cells are two tables; both are {out}")
     with doing("imputing …"):
-        found = _posterior(posterior)
+        found = posterior_at(posterior)
         field, table = _of_field(found), read_frame(data)
         _refuse_many(field, 0, draws)
         seen = _columns(field, table, data)
@@ -136,7 +136,7 @@ def check(
     Example: bayesfield check votes-fit votes.csv
     """
     with doing("reading …") as say:
-        found = _with_data(_posterior(posterior), data)
+        found = _with_data(posterior_at(posterior), data)
         _refuse_many(found.field, 0, draws)
         say("sampling at the mode …")
         fidelity = found.check(seed)
@@ -168,13 +168,14 @@ def report(
     """
     refuse_file(out)
     with doing("writing the report …"):
-        found = _posterior(posterior) if data is None else _with_data(_posterior(posterior), data)
+        found = posterior_at(posterior) if data is None else _with_data(posterior_at(posterior), data)
         found.report(out, title=title)
     note(f"wrote {out}")
     trust.conclude(found)
 
 
-def _posterior(path: Path) -> bf.Posterior:
+def posterior_at(path: Path) -> bf.Posterior:
+    """The posterior of a file, or of a folder that ``fit`` wrote."""
     return bf.load(path / "posterior.bf" if path.is_dir() else path)
 
 

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfield import parallel
 from bayesfield.analysis.cross_validation import cross_validated_variance
+from bayesfield.analysis.query import query, query_scores
 from bayesfield.estimators.priors import prior_from
 from bayesfield.estimators.shapes import Data, Shape, shape_of
 from bayesfield.model.adaptive_prior import ARD
@@ -23,9 +24,10 @@ from bayesfield.model.graphs import Graphs
 from bayesfield.model.prior import Normal, Prior
 from bayesfield.prediction.n_best import n_best_sequences
 from bayesfield.prediction.spans import Span, spans_of_labels
-from bayesfield.types import FitWarning, InvalidInput
+from bayesfield.types import FitWarning, IntArray, InvalidInput
 
 if TYPE_CHECKING:
+    from bayesfield.analysis.query import Strategy
     from bayesfield.fitting.plan import Correction
     from bayesfield.inference.contract import Engine
     from bayesfield.posterior.posterior import Posterior
@@ -208,6 +210,18 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         )
         return [table.iloc[own].reset_index(drop=True) for own in _slices(data)]
 
+    def query(
+        self, pool: Sequence[Any], n: int = 10, strategy: Strategy = "unsettled", *, per: str = "position"
+    ) -> IntArray:
+        """The numbers of the n sequences of a pool to label next, the most telling first (``bf.query``)."""
+        options: dict[str, Any] = {"per": per, "n_draws": self.n_draws, "rng": self.random_state}
+        return query(self.posterior_, self._pool(pool), n, strategy, **options)
+
+    def query_scores(self, pool: Sequence[Any], *, per: str = "position") -> pd.DataFrame:
+        """A row for each sequence of a pool, with what every strategy goes by (``bf.query_scores``)."""
+        options: dict[str, Any] = {"per": per, "n_draws": self.n_draws, "rng": self.random_state}
+        return query_scores(self.posterior_, self._pool(pool), **options)
+
     def score(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
         """The share of labels that are right."""
         predicted = [label for labels in self.predict(X) for label in labels]
@@ -249,6 +263,13 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         """A row for each weight: mean, sd, interval, P(> 0)."""
         check_is_fitted(self, "posterior_")
         return self.posterior_.summary(level)
+
+    def _pool(self, pool: Sequence[Any]) -> Sequences:
+        check_is_fitted(self, "posterior_")
+        data = self._shape.data(_listed(pool, "pool"))
+        if not isinstance(data, Sequences):
+            raise InvalidInput("what to label next is asked of sequences, not of graphs")
+        return data
 
     def _use(self, shape: Shape) -> None:
         self._shape, self.crf_ = shape, shape.crf

@@ -84,9 +84,29 @@ def write_conll(
     write_text(path, "\n".join(lines) + "\n")
 
 
-class _Line(NamedTuple):
+class Line(NamedTuple):
+    """Of a word: its number in the file, from one, and its columns."""
+
     number: int
     cells: list[str]
+
+
+def sentences_of(path: str | Path, text: str) -> list[list[Line]]:
+    """The words of every sentence, as they stand; what is no word (ranges and empty nodes of CoNLL-U) left out."""
+    lines = list(_sentences(str(path), text, None, "#"))
+    names = _names(len(lines[0][0].cells)) if lines else []
+    kept = [[line for line in sentence if not _no_word(line, names)] for sentence in lines]
+    return [sentence for sentence in kept if sentence]
+
+
+def column_names(width: int) -> list[str]:
+    """Those of a file with so many columns, the label the last."""
+    return _names(width)[: width - 1]
+
+
+def sentence_items(rows: Sequence[Sequence[str]], names: Sequence[str], window: int) -> list[Any]:
+    """The words of a sentence with their attributes, as ``read_conll`` has them. window: of words on either side."""
+    return _seen([_item(cells, names, None) for cells in rows], window or None)
 
 
 class _Table(NamedTuple):
@@ -94,9 +114,9 @@ class _Table(NamedTuple):
     sentences: list[list[list[str]]]
 
 
-def _sentences(path: str, text: str, separator: str | None, comment: str | None) -> Iterator[list[_Line]]:
+def _sentences(path: str, text: str, separator: str | None, comment: str | None) -> Iterator[list[Line]]:
     """The lines of every sentence, cut into cells. Within a sentence a word may begin like a comment."""
-    open_sentence: list[_Line] = []
+    open_sentence: list[Line] = []
     width = 0
     for number, line in enumerate(text.split("\n"), 1):
         if comment and not open_sentence and line.startswith(comment) and not _words(line, comment, width, separator):
@@ -115,7 +135,7 @@ def _sentences(path: str, text: str, separator: str | None, comment: str | None)
                 f"{path}, line {number}: every word needs the same columns; the first has {width} and this has "
                 f"{len(cells)}. Set them apart by one kind of separator (separator='\\t')"
             )
-        open_sentence.append(_Line(number, cells))
+        open_sentence.append(Line(number, cells))
     if open_sentence:
         yield open_sentence
 
@@ -135,7 +155,7 @@ def _cut(line: str, separator: str) -> list[str]:
     return _BLANKS.split(line.strip(" \t")) if separator == " " else [c.strip() for c in line.split(separator)]
 
 
-def _table(path: str, sentences: list[list[_Line]], columns: Sequence[str] | None) -> _Table:
+def _table(path: str, sentences: list[list[Line]], columns: Sequence[str] | None) -> _Table:
     width = len(sentences[0][0].cells) if sentences else len(columns or ())
     names = list(columns) if columns is not None else _names(width)
     if len(names) != width:
@@ -150,7 +170,7 @@ def _names(width: int) -> list[str]:
     return list(CONLL_U) if width == len(CONLL_U) else ["word", *(f"column{k}" for k in range(1, width))][:width]
 
 
-def _no_word(line: _Line, names: Sequence[str]) -> bool:
+def _no_word(line: Line, names: Sequence[str]) -> bool:
     return names[0] == "id" and _NO_WORD.fullmatch(line.cells[0]) is not None
 
 
