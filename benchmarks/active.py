@@ -21,7 +21,7 @@ from bayesfield.formats.crfsuite import rows_of, vocabulary
 from bayesfield.model.conditional import CRF, Sequences, from_rows, seen_weights
 from benchmarks.corpus import Corpus, corpus, f1
 
-STRATEGIES = ("random", "unsettled", "entropy", "least_confidence", "diverse")
+STRATEGIES = ("random", "reduction", "unsettled", "entropy", "least_confidence", "diverse")
 VARIANCE = 0.5
 
 

@@ -42,13 +42,13 @@ def _propose(call, *more, model="train.conll"):
 def test_the_loop(call, tmp_path):
     """A posterior, a proposal that a person corrects, both files, and the posterior that goes on."""
     assert call("fit", "train.conll", "--model", "crf", "--out", "tagger")[0] == 0
-    code, out, _ = _propose(call, "--json", model="tagger")
+    code, out, _ = _propose(call, "--json", "--strategy", "unsettled", model="tagger")
     assert code == 0
     rows = json.loads(out)
     posterior = bf.load(tmp_path / "tagger" / "posterior.bf")
     known = {name: k for k, name in enumerate(posterior.field.inputs)}
     X = [inputs_of(s, known) for s in read_conll("pool.conll", label=None, columns=["word", "column1"], features=1)[0]]
-    assert [row["sentence"] - 1 for row in rows] == bf.query(posterior, X, 2).tolist()
+    assert [row["sentence"] - 1 for row in rows] == bf.query(posterior, X, 2, "unsettled").tolist()
     batch = (tmp_path / "batch.conll").read_text()
     assert batch.count("least sure") == 2
     assert [len(y) for y in read_conll("batch.conll")[1]] == [len(row["words"]) for row in rows]

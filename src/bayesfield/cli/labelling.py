@@ -41,6 +41,7 @@ Window = Annotated[int | None, typer.Option(min=0, max=100, help="CoNLL: words o
 
 
 class StrategyName(StrEnum):
+    reduction = "reduction"
     unsettled = "unsettled"
     entropy = "entropy"
     least_confidence = "least_confidence"
@@ -58,7 +59,7 @@ def propose(
     pool: Annotated[Path, typer.Argument(help="Sentences without labels: CoNLL columns, or JSON items.")],
     out: Annotated[Path, typer.Option(help="The sentences to label, with proposed labels: as the pool, labels last.")],
     count: Annotated[int, typer.Option(min=1, help="How many.")] = 20,
-    strategy: Annotated[StrategyName, typer.Option(help="What they are chosen by.")] = StrategyName.unsettled,
+    strategy: Annotated[StrategyName, typer.Option(help="What they are chosen by.")] = StrategyName.reduction,
     per: Annotated[Per, typer.Option(help="Scores by the position, or summed over a sentence.")] = Per.position,
     window: Window = None,
     draws: Annotated[int, typer.Option(min=1, help="Of the weights, to average over.")] = 100,
@@ -86,13 +87,17 @@ def propose(
             width = 1 if window is None else window
             posterior = _fitted(model, width)
             crf = _of_crf(posterior)
-        data = _data(crf, attributes_of(pool, sentences, width))
+        X = attributes_of(pool, sentences, width)
+        model = grown(crf, crf.visible, sorted({*crf.inputs, *vocabulary(X)}))
+        data = _data(model, X)
+        options: dict[str, Any] = {"crf": model, "per": per.value, "n_draws": draws, "rng": seed}
         say("choosing …")
-        chosen = bf.query(posterior, data, count, strategy.value, per=per.value, n_draws=draws, rng=seed)
+        chosen = bf.query(posterior, data, count, strategy.value, **options)
         wanted = np.zeros(len(data), dtype=np.bool_)
         wanted[chosen] = True
-        doubts = _doubts(posterior, data.chosen(wanted), np.sort(chosen), draws, seed)
-        scores = bf.query_scores(posterior, data, per=per.value, n_draws=draws, rng=seed).loc[chosen]
+        known = _data(crf, [X[k] for k in np.flatnonzero(wanted)])
+        doubts = _doubts(posterior, known, np.sort(chosen), draws, seed)
+        scores = bf.query_scores(posterior, data, **options).loc[chosen]
     batch = [Sentence(sentences[k].rows, doubts[k]["label"].tolist()) for k in chosen]
     notes = [_note(sentences[k], k, scores.loc[k], doubts[k]) for k in chosen]
     with doing("writing …"):

@@ -211,16 +211,16 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         return [table.iloc[own].reset_index(drop=True) for own in _slices(data)]
 
     def query(
-        self, pool: Sequence[Any], n: int = 10, strategy: Strategy = "unsettled", *, per: str = "position"
+        self, pool: Sequence[Any], n: int = 10, strategy: Strategy = "reduction", *, per: str = "position"
     ) -> IntArray:
         """The numbers of the n sequences of a pool to label next, the most telling first (``bf.query``)."""
-        options: dict[str, Any] = {"per": per, "n_draws": self.n_draws, "rng": self.random_state}
-        return query(self.posterior_, self._pool(pool), n, strategy, **options)
+        data, options = self._pool(pool, per)
+        return query(self.posterior_, data, n, strategy, **options)
 
     def query_scores(self, pool: Sequence[Any], *, per: str = "position") -> pd.DataFrame:
         """A row for each sequence of a pool, with what every strategy goes by (``bf.query_scores``)."""
-        options: dict[str, Any] = {"per": per, "n_draws": self.n_draws, "rng": self.random_state}
-        return query_scores(self.posterior_, self._pool(pool), **options)
+        data, options = self._pool(pool, per)
+        return query_scores(self.posterior_, data, **options)
 
     def score(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
         """The share of labels that are right."""
@@ -264,12 +264,14 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "posterior_")
         return self.posterior_.summary(level)
 
-    def _pool(self, pool: Sequence[Any]) -> Sequences:
+    def _pool(self, pool: Sequence[Any], per: str) -> tuple[Sequences, dict[str, Any]]:
+        """With the attributes that are new, and the options that go with them."""
         check_is_fitted(self, "posterior_")
-        data = self._shape.data(_listed(pool, "pool"))
+        shape = self._shape.grown(self.classes_, _listed(pool, "pool"))
+        data = shape.data(pool)
         if not isinstance(data, Sequences):
             raise InvalidInput("what to label next is asked of sequences, not of graphs")
-        return data
+        return data, {"crf": shape.crf, "per": per, "n_draws": self.n_draws, "rng": self.random_state}
 
     def _use(self, shape: Shape) -> None:
         self._shape, self.crf_ = shape, shape.crf

@@ -54,12 +54,17 @@ def full_places(old: CRF, new: CRF) -> IntArray:
     """The same among those of the new model with all weights."""
     node, edge = _numbers(old, new)
     D, G, H = len(new.inputs), new.n_node_tables, new.n_edge_tables
-    inputs = _among(new.inputs, old.inputs, "input")
+    inputs = input_places(new, old)
     edges = _among(new.edge_inputs, old.edge_inputs, "edge input")
     state = inputs[:, None] * G + node
     transition = D * G + edges[:, None] * H + edge
     result: IntArray = np.concatenate([state.ravel(), transition.ravel()])
     return result if old.seen is None else result[old.places]
+
+
+def input_places(new: CRF, old: CRF) -> IntArray:
+    """The number of every old input in the new model."""
+    return _among(new.inputs, old.inputs, "input")
 
 
 def _numbers(old: CRF, new: CRF) -> tuple[IntArray, IntArray]:
