@@ -41,7 +41,7 @@ def main(
         begun = time.process_time()
         each = np.array([_curve(name, seed, (first, last, batch), test, pool) for seed in range(seeds)])
         curves[name] = each.mean(axis=0)  # (rounds, 3): sentences, tokens, F1
-        points = ", ".join(f"{n:.0f}: {score:.2f}" for n, _, score in curves[name][::2])
+        points = ", ".join(f"{n:.0f}: {score:.2f}" for n, _, score in curves[name])
         print(f"{name}: F1 by sentences {points}; {time.process_time() - begun:.0f} s", flush=True)
     goal, end = curves["random"][-1, 2], curves["random"][-1]
     print(f"random sentences end at F1 {goal:.2f} with {end[0]:.0f} sentences, {end[1]:,.0f} tokens")
