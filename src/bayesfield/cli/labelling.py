@@ -88,9 +88,9 @@ def propose(
             posterior = _fitted(model, width)
             crf = _of_crf(posterior)
         X = attributes_of(pool, sentences, width)
-        model = grown(crf, crf.visible, sorted({*crf.inputs, *vocabulary(X)}))
-        data = _data(model, X)
-        options: dict[str, Any] = {"crf": model, "per": per.value, "n_draws": draws, "rng": seed}
+        wider = grown(crf, crf.visible, sorted({*crf.inputs, *vocabulary(X)}))
+        data = _data(wider, X)
+        options: dict[str, Any] = {"crf": wider, "per": per.value, "n_draws": draws, "rng": seed}
         say("choosing …")
         chosen = bf.query(posterior, data, count, strategy.value, **options)
         wanted = np.zeros(len(data), dtype=np.bool_)
