@@ -47,7 +47,10 @@ def main(
     print(f"random sentences end at F1 {goal:.2f} with {end[0]:.0f} sentences, {end[1]:,.0f} tokens")
     for name, curve in curves.items():
         shares = [_reached(curve[:, k], curve[:, 2], goal) / end[k] for k in (0, 1)]
-        print(f"{name}: {shares[0]:.2f} × the sentences, {shares[1]:.2f} × the tokens; ends at F1 {curve[-1, 2]:.2f}")
+        print(
+            f"{name}: {shares[0]:.2f} × the sentences, {shares[1]:.2f} × the tokens; ends at F1 {curve[-1, 2]:.2f} with "
+            f"{curve[-1, 1]:,.0f} tokens"
+        )
 
 
 def _curve(strategy: str, seed: int, counts: tuple[int, int, int], test: Corpus, pool: int) -> list[tuple[float, ...]]:

@@ -103,6 +103,47 @@ def test_the_greedy_choice_is_the_best_one_every_time():
         assert worth[k] * (1.0 - near[k]) == pytest.approx(max(worth[j] * (1.0 - near[j]) for j in left), abs=ALGEBRA)
 
 
+@pytest.mark.parametrize("per", ["position", "sequence"])
+def test_reduction_is_the_greedy_choice_by_its_definition(per):
+    """Position by position, weight by weight, everything computed anew after every choice; one input is new."""
+    posterior, rng = _tagger(6)
+    wider = bf.CRF(("a", "b", "c"), ("input0", "new", "input1"))
+    pool = [rng.normal(size=(int(rng.integers(1, 5)), 3)) for _ in range(9)]
+    q = [p * (1.0 - p) for p in (_marginals(posterior, x[:, [0, 2]]) for x in pool)]
+    variance = np.full((3, 3), posterior.sd.max() ** 2)
+    variance[[0, 2]] = (posterior.sd[:6] ** 2).reshape(2, 3)
+    weight = sum(np.einsum("td,tk->dk", x**2, open_) for x, open_ in zip(pool, q, strict=True))
+    expected, left = [], list(range(9))
+    while left:
+        told = [np.einsum("td,tk->dk", x**2, open_) for x, open_ in zip(pool, q, strict=True)]
+        gain = [
+            np.sum(weight * variance**2 * t) / (len(x) if per == "position" else 1)
+            for t, x in zip(told, pool, strict=True)
+        ]
+        if len(left) == 9:
+            first = bf.query_scores(posterior, pool, crf=wider, per=per)["reduction"]
+            np.testing.assert_allclose(first, gain, rtol=1e-8)
+        best = max(left, key=lambda k: gain[k])
+        left.remove(best)
+        expected.append(best)
+        variance = variance / (1.0 + variance * told[best])
+    assert bf.query(posterior, pool, 9, crf=wider, per=per).tolist() == expected
+    assert bf.query(posterior, pool, 3, crf=wider, per=per).tolist() == expected[:3]
+
+
+def _marginals(posterior, x):
+    """As the query sees them, by the same draws."""
+    return bf.predict_sequences(posterior, [x], "marginal", 100, 0).probabilities
+
+
+def test_what_is_new_and_frequent_is_asked_for():
+    """A word that half of the pool has and training has not, before a new word that comes once."""
+    crf = bf.BayesianCRF().fit([[{"w": v} for v in "ab"]] * 20, [["N", "V"]] * 20)
+    pool = [[{"w": "rare"}], [{"w": "a"}], *[[{"w": "frequent"}]] * 5]
+    assert crf.query(pool, 1)[0] >= 2
+    assert crf.query_scores(pool)["reduction"].idxmin() == 1
+
+
 def test_the_estimator_asks_by_its_own_items():
     X = [[{"w": v} for v in s] for s in (["a", "b"], ["b"], ["c", "a"])] * 3
     y = [["N", "V"], ["V"], ["N", "N"]] * 3
