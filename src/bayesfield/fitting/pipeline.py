@@ -124,7 +124,7 @@ def fit_objective(model: Parametrised, objective: Objective, request: Request, d
         found.objective,
         corrected.skewness,
         None if found.own or request.method == "ep" else found.precision,
-        _resolved(request.prior, found.objective.prior, learned),
+        request.prior if learned is None else _resolved(request.prior, found.objective.prior, learned),
         corrected.marginals,
     )
 
@@ -394,10 +394,8 @@ def _with_noise(fitted: FittedMode, corrected: Corrected) -> Corrected:
     return corrected._replace(record=replace(corrected.record, error=error))
 
 
-def _resolved(prior: Prior, chosen: GaussianPrior, record: PriorRecord | None) -> Prior:
+def _resolved(prior: Prior, chosen: GaussianPrior, record: PriorRecord) -> Prior:
     """The prior with what the data chose."""
-    if record is None:
-        return prior
     if isinstance(prior, Smooth):
         return prior.chosen(numbers_in(record.table))
     return prior if chosen.tails is not None or not chosen.independent else chosen.scaled(1.0)
