@@ -196,6 +196,34 @@ def test_the_estimator_takes_l1_as_crfsuite_its_c1():
         bf.BayesianCRF(l1=1.0, method="newton").fit(X, y)
 
 
+def test_graphs_of_labels_take_it_too():
+    rng = np.random.default_rng(0)
+    edges = np.array([[0, 1], [1, 2], [2, 0]])
+    X = [(rng.normal(size=(3, 6)), edges) for _ in range(40)]
+    y = [[int(v) for v in nodes[:, 0] + rng.logistic(size=3) > 0] for nodes, _ in X]
+    crf = bf.GraphCRF(l1=3.0, correction="none").fit(X, y)
+    W = crf.posterior_.mode[: crf.crf_.n_state].reshape(6, 2)
+    assert W[0, 1] - W[0, 0] > 0.3
+    assert (W[1:] == 0.0).any()
+
+
+def test_where_the_penalty_has_them_is_told():
+    crf, X, y = chains(2)
+    posterior = bf.fit_sequences(crf, X, y, method=bf.ElasticNet(2.0, relaxed=False))
+    assert posterior.record.correction.kind == "none"
+    assert "where the penalty has them" in str(posterior.certificate)
+    assert "where the penalty has them" in str(posterior.record)
+
+
+def test_a_saved_posterior_keeps_its_zeros(tmp_path):
+    crf, X, y = chains(2)
+    posterior = bf.fit_sequences(crf, X, y, method=bf.ElasticNet(2.0), correction="none")
+    posterior.save(tmp_path / "sparse.bayesfield")
+    back = bf.load(tmp_path / "sparse.bayesfield")
+    np.testing.assert_array_equal(back.mode, posterior.mode)
+    assert str(back.record) == str(posterior.record)
+
+
 # --- the search itself ----------------------------------------------------------------------------------------------
 
 
@@ -239,3 +267,13 @@ def test_the_steepest_slope_is_that_of_finite_differences():
             for sign in (1.0, -1.0)
         )
         assert min(ahead, behind, 0.0) / step == pytest.approx(-abs(slope[k]), abs=1e-5)
+
+
+def test_what_was_left_out_does_not_count_as_not_having_moved():
+    """The distance of means from the mode is of the weights that stay."""
+    crf, X, y = chains(8, count=8)
+    posterior = bf.fit_sequences(crf, X, y, bf.Normal(5.0), method=bf.ElasticNet(1.0), correction="variational")
+    stay = posterior.mode != 0.0
+    moved = ((posterior.mean - posterior.mode) / posterior.laplace_precision.sd)[stay]
+    assert not stay.all()
+    assert posterior.record.correction.shift[0] == pytest.approx(np.sqrt(np.mean(moved**2)), rel=1e-9)
