@@ -12,7 +12,6 @@ the weakest first, and the rest is what remains of the Gaussian given that it is
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,13 +19,16 @@ import numpy as np
 import pandas as pd
 from scipy import linalg
 
+from bayesfield.fitting.smooth_prior import smoothed
 from bayesfield.learning.objective import GaussianPrior
 from bayesfield.model.prior import GONE, Parametrised, Prior, Shared
+from bayesfield.model.smooth.prior import Smooth
 from bayesfield.posterior.prior_record import PriorRecord
 from bayesfield.types import BoolArray, FloatArray, InvalidInput
 
 if TYPE_CHECKING:
     from bayesfield.fitting.pipeline import FittedMode
+    from bayesfield.fitting.smooth_prior import Solve
 
 _ROUNDS = 100
 _FIRST = 2  # rounds before any group is dropped
@@ -37,13 +39,12 @@ _GRID = np.exp(np.linspace(np.log(1e-6), np.log(1e8), 421))  # α
 _LEAST_CURVATURE = 1e-3  # of a heavy tail's curvature at its centre: in the tails it is negative
 
 
-Solve = Callable[[GaussianPrior, FloatArray], "FittedMode"]  # under a prior, from where to begin
-
-
 def adapted(prior: Prior, model: Parametrised, first: FittedMode, solve: Solve) -> tuple[FittedMode, PriorRecord]:
     """The mode under the prior that the data choose. first: the mode under the prior it begins with."""
     if first.objective.prior.tails is not None:
         return _heavy(first, solve)
+    if isinstance(prior, Smooth):
+        return smoothed(prior, model, first, solve)
     if not first.objective.prior.independent:
         raise InvalidInput("variances are learned of independent parameters; the prior has a covariance matrix")
     return _Variances(prior.learned(model), prior.threshold).run(first, solve)

@@ -24,6 +24,7 @@ from bayesfield.model.adaptive_prior import ARD, Cauchy
 from bayesfield.model.conditional import CRF, Seen
 from bayesfield.model.field import FactorBlock, RandomField, as_states
 from bayesfield.model.prior import Normal, Prior
+from bayesfield.model.smooth.prior import Smooth
 from bayesfield.posterior.prior_record import PriorRecord
 from bayesfield.posterior.record import Certificate, Check, FitRecord, Plan
 from bayesfield.types import Cost, IntArray, InvalidInput, Outcome, Status
@@ -32,7 +33,7 @@ KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         *(Auto, Bethe, Enumeration, Exact, Kikuchi, Sampled),
-        *(ARD, Cauchy, Normal),
+        *(ARD, Cauchy, Normal, Smooth),
         *(Certificate, Check, CorrectionRecord, FitRecord, Iteration, Plan, PriorRecord, Start, Starts, Status),
         *(DrawnMarginals, FactorBlock, ProfiledMarginals, SkewedMarginals),
     )
@@ -155,9 +156,10 @@ def _fits(value: Any, declared: Any) -> bool:
 
 
 def _fields(value: Any) -> dict[str, Any]:
+    """Its fields by name; what it derives from others is made anew."""
     if hasattr(value, "_asdict"):
         return {name: getattr(value, name) for name in value._fields}
-    return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    return {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if "derived" not in f.metadata}
 
 
 def _field_parts(field: RandomField) -> dict[str, Any]:

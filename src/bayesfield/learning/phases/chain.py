@@ -317,7 +317,7 @@ class NoisyChains:
 
 def noise_pairs(positions: int) -> int:
     """Antithetic pairs of draws: each sequence has its own, so that a corpus needs few."""
-    return int(np.clip(100_000 // max(positions, 1), 4, 32))
+    return int(np.clip(100_000 // max(positions, 1), 4, 128))
 
 
 class ChainResponse(Response):
