@@ -48,8 +48,8 @@ def main(
     for name, curve in curves.items():
         shares = [_reached(curve[:, k], curve[:, 2], goal) / end[k] for k in (0, 1)]
         print(
-            f"{name}: {shares[0]:.2f} × the sentences, {shares[1]:.2f} × the tokens; ends at F1 {curve[-1, 2]:.2f} with "
-            f"{curve[-1, 1]:,.0f} tokens"
+            f"{name}: {shares[0]:.2f} × the sentences, {shares[1]:.2f} × the tokens; ends at F1 {curve[-1, 2]:.2f} "
+            f"with {curve[-1, 1]:,.0f} tokens"
         )
 
 

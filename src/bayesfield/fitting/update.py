@@ -78,7 +78,7 @@ def updated(
     least, join them. Variances that the data chose stay. The objective of what comes back, for ``bf.loo``, is of the
     new data alone.
     """
-    if posterior.request is None and posterior.record.method in LEARNERS:
+    if posterior.request is None and posterior.record.method in (*LEARNERS, "elastic_net"):
         raise InvalidInput(f"the options of {posterior.record.method!r} are not in the file: fit all of the cases anew")
     kept = posterior.request or request(posterior.prior)
     asked = replace(kept, correction=correction or kept.correction, time_limit=time_limit, verbose=verbose, watch=watch)
@@ -254,6 +254,10 @@ def _stated(posterior: Posterior, model: CRF, asked: Request, at: IntArray) -> t
             "with one variance, or one for each group, to let it grow"
         )
     stated = gaussian(prior, model)
+    if not stated.independent:
+        raise InvalidInput(
+            "the prior ties weights to one another, and the model has new ones: fit all of the data anew"
+        )
     precision = stated.diagonal.copy()
     chosen = {} if posterior.record.prior is None else posterior.record.prior.table["variance"].to_dict()
     for group in prior.learned(model):
