@@ -8,6 +8,7 @@ from bayesfield.analysis.leave_one_out import Loo, loo
 from bayesfield.analysis.predictive_check import PredictiveCheck, predictive_check
 from bayesfield.analysis.reliability import reliability
 from bayesfield.analysis.sensitivity import prior_sensitivity
+from bayesfield.analysis.spans import SpanScores, span_reliability, span_scores
 from bayesfield.analysis.structure import BernoulliEdges, BetaBinomialEdges, StructurePosterior, search_structure
 from bayesfield.estimators.crf import BayesianCRF, GraphCRF
 from bayesfield.estimators.lattices import LatticeField
@@ -60,6 +61,8 @@ from bayesfield.prediction.chain import average_over, predict_sequences
 from bayesfield.prediction.graph import predict_graphs
 from bayesfield.prediction.n_best import Labelling, n_best_sequences
 from bayesfield.prediction.predict import predict
+from bayesfield.prediction.spans.predict import Span, predict_spans
+from bayesfield.prediction.spans.table import span_table
 from bayesfield.prediction.tally import Prediction
 from bayesfield.samplers.contract import Sampler
 from bayesfield.samplers.draws import Draws, load_draws
@@ -139,6 +142,8 @@ __all__ = [
     "Sampled",
     "Sampler",
     "SequenceFiles",
+    "Span",
+    "SpanScores",
     "Status",
     "StructurePosterior",
     "TooLarge",
@@ -180,6 +185,7 @@ __all__ = [
     "predict",
     "predict_graphs",
     "predict_sequences",
+    "predict_spans",
     "predictive_check",
     "preview",
     "prior_sensitivity",
@@ -194,6 +200,9 @@ __all__ = [
     "sample_posterior",
     "sample_sequences",
     "search_structure",
+    "span_reliability",
+    "span_scores",
+    "span_table",
     "to_arviz",
     "to_networkx",
     "to_pgmpy",

@@ -106,12 +106,19 @@ def marginals_of_draws(
     phase: ChainPhase, posterior: Posterior, n_draws: int, rng: np.random.Generator | int | None
 ) -> Iterator[ChainMarginals]:
     """Marginals with their messages at each draw; n_draws: 0 for the mode alone."""
+    for node, edge in drawn_potentials(phase, posterior, n_draws, rng):
+        yield chain_marginals(phase.chains, node, edge)
+
+
+def drawn_potentials(
+    phase: ChainPhase, posterior: Posterior, n_draws: int, rng: np.random.Generator | int | None
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Node (P, K) and edge (Q, K, K) log-potentials at each draw; n_draws: 0 for the mode alone."""
     if n_draws and posterior.form.form == "mean-field" and phase.draws_potentials:
-        for node, edge in potential_draws(phase, posterior, n_draws, rng):
-            yield chain_marginals(phase.chains, node, edge)
+        yield from potential_draws(phase, posterior, n_draws, rng)
         return
     for here in posterior.sample(n_draws, rng) if n_draws else posterior.mode[None]:
-        yield phase.marginals(here)
+        yield phase.potentials(here)
 
 
 def potential_draws(
