@@ -16,9 +16,13 @@ import numpy as np
 from scipy import stats
 
 import bayesfield as bf
+from bayesfield.analysis.spans import found_spans
+from bayesfield.estimators.shapes import unseen_attributes
+from bayesfield.prediction.chain import predict_with_unseen
 from bayesfield.prediction.spans.predict import best_spans, spans_of_labels
+from bayesfield.prediction.spans.schemes import Scheme
 from benchmarks.chunking import VARIANCE, problem, sequences_of
-from benchmarks.corpus import corpus
+from benchmarks.corpus import Corpus, corpus
 
 BINS = 15
 
@@ -30,7 +34,9 @@ def main(sentences: int, tests: int) -> None:
     begun, prior = time.process_time(), bf.Normal(variance=VARIANCE)
     posterior = bf.fit_sequences(crf, data, prior=prior, verbose=False)
     seconds = time.process_time() - begun
-    print(f"{sentences:,} training sentences, {crf.n_parameters:,} weights, fitted in {seconds:.0f} s of processor time")
+    print(
+        f"{sentences:,} training sentences, {crf.n_parameters:,} weights, fitted in {seconds:.0f} s of processor time"
+    )
     print(f"{tests:,} test sentences, {inputs.positions:,} tokens\n")
     print("spans, probabilities            |  F1    | calibration error | AUROC of wrong spans |  processor")
     for predictor, draws in (("map", 0), ("marginal", 100)):
@@ -53,7 +59,7 @@ def main(sentences: int, tests: int) -> None:
         f"\nfive best labellings of each sentence: {time.process_time() - begun:.1f} s; the likeliest is right for "
         f"{np.mean(there):.1%} of the sentences, calibration error {gap:.3f}"
     )
-    _another_domain(posterior, crf, known, inputs, tests)
+    _other_domains(posterior, crf, known, held_out, tests)
 
 
 def _row(name: str, spans: list[list[bf.Span]], text: Any, seconds: float = np.nan) -> None:
@@ -64,8 +70,6 @@ def _row(name: str, spans: list[list[bf.Span]], text: Any, seconds: float = np.n
 
 
 def _judged(spans: list[list[bf.Span]], text: Any) -> tuple[np.ndarray, np.ndarray]:
-    from bayesfield.analysis.spans import found_spans
-
     return np.array([s.probability for own in spans for s in own]), found_spans(spans, text.labels)
 
 
@@ -95,8 +99,6 @@ def _by_tokens(spans: list[list[bf.Span]], found: bf.Prediction, inputs: Any, jo
 def _crfsuite(text: Any, held_out: Any) -> None:
     import pycrfsuite
 
-    from bayesfield.prediction.spans.schemes import Scheme
-
     trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
     trainer.set_params({"c1": 0.0, "c2": 1.0 / (2.0 * VARIANCE)})
     for items, labels in zip(text.features(), text.labels, strict=True):
@@ -119,26 +121,41 @@ def _crfsuite(text: Any, held_out: Any) -> None:
     _row("crfsuite: labels, product", product, held_out)
 
 
-def _another_domain(posterior: bf.Posterior, crf: Any, known: Any, inside: Any, tests: int) -> None:
-    """Means over each sentence, ranked: those of the other domain should have the larger ones."""
-    outside = sequences_of(crf, known, corpus(tests, 2, language=1).features())
-    by_name: dict[str, list[np.ndarray]] = {"entropy at the mode": [], "averaged entropy": [], "unsettled": [], "share": []}
-    for data in (inside, outside):
-        plug_in, averaged = (bf.predict_sequences(posterior, data, how) for how in ("map", "marginal"))
-        lengths = np.diff(data.ptr)
+def _other_domains(posterior: bf.Posterior, crf: Any, known: Any, inside: Corpus, tests: int) -> None:
+    """Means over each sentence, ranked: sentences from elsewhere should have the larger ones."""
+    near = corpus(tests, 3)
+    new_words = near._replace(words=[[f"new{word}" for word in words] for words in near.words])
+    here = _doubts(posterior, crf, known, inside)
+    print("\nAUROC of sentences from elsewhere, by the mean over their tokens of")
+    print("                          | " + " | ".join(here))
+    for name, text in (
+        ("another domain", corpus(tests, 2, language=1)),
+        ("tags and labels of this one, new words", new_words),
+        ("this domain (chance)", near),
+    ):
+        there = _doubts(posterior, crf, known, text)
+        other = np.repeat([False, True], [len(inside.words), len(text.words)])
+        each = [_auroc(np.concatenate([here[what], there[what]]), other) for what in here]
+        print(f"{name:38} | " + " | ".join(f"{v:.4f}".rjust(len(w)) for v, w in zip(each, here, strict=True)))
 
-        def means(values: np.ndarray, data: Any = data, lengths: Any = lengths) -> np.ndarray:
-            return np.add.reduceat(values, data.ptr[:-1]) / lengths
 
-        by_name["entropy at the mode"].append(means(plug_in.entropy))
-        by_name["averaged entropy"].append(means(averaged.entropy))
-        by_name["unsettled"].append(means(averaged.unsettled))
-        by_name["share"].append(means(averaged.unsettled) / np.maximum(means(averaged.entropy), 1e-12))
-    print("\nAUROC of sentences of another domain, by the mean over their tokens of")
-    for name, (ours, theirs) in by_name.items():
-        other = np.repeat([False, True], [len(ours), len(theirs)])
-        label = "share of unsettled in the entropy" if name == "share" else name
-        print(f"    {label:34} {_auroc(np.concatenate([ours, theirs]), other):.4f}", flush=True)
+def _doubts(posterior: bf.Posterior, crf: Any, known: Any, text: Corpus) -> dict[str, np.ndarray]:
+    """By name, the mean over every sentence."""
+    X = text.features()
+    data = sequences_of(crf, known, X)
+    unseen = unseen_attributes(crf, X, known, VARIANCE)
+    mode, averaged = (bf.predict_sequences(posterior, data, how) for how in ("map", "marginal"))
+    with_unseen = predict_with_unseen(posterior, data, unseen) if unseen else averaged
+    return {
+        name: np.add.reduceat(values, data.ptr[:-1]) / np.diff(data.ptr)
+        for name, values in (
+            ("entropy at the mode", mode.entropy),
+            ("averaged entropy", averaged.entropy),
+            ("unsettled", averaged.unsettled),
+            ("entropy, unseen counted", with_unseen.entropy),
+            ("unsettled, unseen counted", with_unseen.unsettled),
+        )
+    }
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bayesfield as bf
-from bayesfield.inference.trees.chain import chain_marginals
+from bayesfield.inference.trees.chain import chain_log_z, chain_marginals
 from bayesfield.kernels.chains import spans as kernel
 from bayesfield.kernels.chains.passes import ChainArrays
 from bayesfield.learning.phases.crf_design import potentials
@@ -15,6 +15,7 @@ from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.prediction.spans.predict import spans_of_labels
 from bayesfield.prediction.spans.schemes import Scheme
 from bayesfield.types import InvalidInput
+
 from tolerances import ALGEBRA
 
 EXACT = 1e-12
@@ -68,7 +69,7 @@ def test_spans_of_labels_are_those_of_conlleval(labels):
 
 
 def _chains(K, rng):
-    """Sequences of 0 to 4 positions with random potentials, two tables of transitions, some of them all but forbidden."""
+    """Sequences of 0 to 4 positions with random potentials; two tables of transitions, some all but forbidden."""
     lengths = rng.integers(0, 5, size=4)
     ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     node, edge = 2.0 * rng.normal(size=(ptr[-1], K)), 2.0 * rng.normal(size=(2, K, K))
@@ -196,12 +197,15 @@ def test_table_scores_and_reliability():
     rows = bf.span_table(spans, [["New", "York", "is", "big"], ["Rome", "was", "not", "built"], ["x", "y"]])
     assert rows["words"].tolist() == ["New York", "big", "Rome"]
     assert rows["sequence"].tolist() == [0, 0, 1]
+    assert bf.span_scores([[bf.Span(0, 1, "x", 0.5)]], [["O", "O"]])[0] == 0.0
     assert bf.span_table([[]]).columns.tolist() == ["sequence", "first", "end", "label", "probability"]
 
 
 def test_what_is_refused():
     with pytest.raises(InvalidInput, match="B-type"):
         bf.BayesianCRF(1.0, correction="none").fit([[["a"], ["b"]]], [["one", "two"]]).predict_spans([[["a"]]])
+    with pytest.raises(InvalidInput, match="B-type"):
+        bf.span_scores([[]], [["NP", "VP"]])
     with pytest.raises(InvalidInput, match="X-a"):
         Scheme(["B-a", "X-a"])
     with pytest.raises(InvalidInput, match="not both"):
@@ -226,3 +230,13 @@ def test_potentials_beyond_plain_numbers_are_refused(monkeypatch):
     monkeypatch.setattr("bayesfield.learning.phases.chain.potentials", lambda *_: (nodes, far))
     with pytest.raises(InvalidInput, match="scale of about one"):
         crf.predict_spans(X[:1], "f1")
+
+
+def test_log_z_of_potentials_beyond_plain_numbers():
+    """K = 3, two positions: the sum over nine labellings in logs."""
+    node = np.array([[0.0, -900.0, -1800.0], [-1800.0, -900.0, 0.0]])
+    edge = np.array([[[-5.0, -2000.0, -3000.0], [0.0, 0.0, 0.0], [0.0, 1.0, 2.0]]])
+    scores = [node[0, i] + node[1, j] + edge[0, i, j] for i in range(3) for j in range(3)]
+    chains = ChainArrays(np.array([0, 2]), np.zeros(2, dtype=np.int64))
+    assert not chain_marginals(chains, node, edge).finite
+    assert chain_log_z(chains, node, edge)[0] == pytest.approx(np.logaddexp.reduce(scores), rel=ALGEBRA)

@@ -18,6 +18,8 @@ from bayesfield.types import IntArray, InvalidInput
 if TYPE_CHECKING:
     from bayesfield.posterior.posterior import Posterior
 
+_MOST = 32  # draws of potentials: probabilities of whole labellings differ more from draw to draw than marginals
+
 
 class Labelling(NamedTuple):
     """labels: (T,) numbers. probability: of all of them together, averaged over the posterior."""
@@ -37,7 +39,7 @@ def n_best_sequences(
     """For each sequence the ``count`` best labellings at the posterior's mean, or all there are; likeliest first.
 
     Their probabilities are averages of p(y | x, λ) over draws of λ, and may order them anew; of a mean-field posterior
-    the potentials are drawn, eight times at most, and not all weights. X, Z: as in ``bf.fit_sequences``.
+    the potentials are drawn, 32 times at most, and not all weights. X, Z: as in ``bf.fit_sequences``.
     """
     crf: Any = checked(posterior, "marginal", n_draws).field
     data = X if isinstance(X, Sequences) else as_sequences(crf, X, None, Z)
@@ -48,7 +50,7 @@ def n_best_sequences(
     phase = ChainPhase(crf, data)
     labels, scores = best_labellings(phase.chains, *phase.potentials(posterior.mean), count)
     mean, draws = np.zeros((count, len(data))), 0
-    for node, edge in drawn_potentials(phase, posterior, n_draws, rng):
+    for node, edge in drawn_potentials(phase, posterior, n_draws, rng, _MOST):
         log_z, draws = chain_log_z(phase.chains, node, edge), draws + 1
         mean += np.exp(np.minimum([labels_energy(data, own, node, edge) - log_z for own in labels], 0.0))
     mean /= draws

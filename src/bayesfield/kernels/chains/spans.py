@@ -175,7 +175,7 @@ def expected_spans(chains: ChainArrays, m: Messages, marks: Marks) -> float:
 
 @jit
 def best_disjoint(first: IntArray, end: IntArray, gain: FloatArray, positions: int, chosen: BoolArray) -> None:
-    """Marks the spans of the largest sum of gains among those that do not overlap; they come in the order of their ends.
+    """Marks the spans of the largest sum of gains among those that do not overlap; they come ordered by their ends.
 
     By dynamic programming: the best of the positions before t is that of those before t − 1, or a span that ends there
     after the best of what is before it.

@@ -139,11 +139,11 @@ def _averaged(
     rng: np.random.Generator | int | None,
 ) -> _Averaged:
     """places: (N, 4) sequence, first, end, and number of the type."""
-    columns = [np.ascontiguousarray(column) for column in places.T]
+    sequence, first, end, kind = np.ascontiguousarray(places.T)
     each, total, number, count = np.empty(len(places)), np.zeros(len(places)), 0.0, 0
     for marginals in marginals_of_draws(phase, posterior, n_draws, rng):
         messages = _finite(marginals).messages
-        kernel.span_probabilities(phase.chains, messages, marks, *columns, each)
+        kernel.span_probabilities(phase.chains, messages, marks, sequence, first, end, kind, each)
         total += np.minimum(each, 1.0)
         number += kernel.expected_spans(phase.chains, messages, marks)
         count += 1

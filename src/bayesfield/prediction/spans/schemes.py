@@ -14,9 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfield.kernels.chains.spans import Marks
-from bayesfield.types import InvalidInput
+from bayesfield.types import IntArray, InvalidInput
 
 _LETTERS = {"B": "B", "I": "I", "E": "E", "S": "S", "L": "E", "U": "S", "O": "O"}  # L and U are BILOU's E and S
+
+_NEEDED = "spans need labels as B-type, I-type (and E-, S-type, or L-, U-type) and O"
 
 
 class Tag(NamedTuple):
@@ -42,10 +44,8 @@ class Scheme:
         bare = all(isinstance(label, str) and label in _LETTERS for label in self.labels)
         self._tags = {label: _tag(label, bare) for label in self.labels}
         tags = list(self._tags.values())
-        if all(tag.letter == "O" for tag in tags):
-            raise InvalidInput(
-                f"spans need labels as B-type, I-type (and E-, S-type, or L-, U-type) and O; got {self.labels[:8]}"
-            )
+        if all(tag.letter == "O" for tag in tags) and not all(label == "O" for label in self.labels):
+            raise InvalidInput(f"{_NEEDED}; got {self.labels[:8]}")
         marking = [tag for tag in tags if tag.letter != "O"]
         twice = next((tag for tag in marking if marking.count(tag) > 1), None)
         if twice is not None:
@@ -58,8 +58,11 @@ class Scheme:
     def marks(self) -> Marks:
         """The numbers of the labels, by type."""
         number = {tag: k for k, tag in enumerate(self._tags.values())}
-        rows = [[number.get(Tag(letter, kind), -1) for kind in self.kinds] for letter in "BIES"]
-        return Marks(*(np.array(row, dtype=np.int64) for row in rows), np.array([int(self.whole)]))
+
+        def of(letter: str) -> IntArray:
+            return np.array([number.get(Tag(letter, kind), -1) for kind in self.kinds], dtype=np.int64)
+
+        return Marks(of("B"), of("I"), of("E"), of("S"), np.array([int(self.whole)]))
 
     def spans(self, labels: Sequence[Hashable]) -> list[Marked]:
         """The spans that the labels of one sequence mark."""
@@ -86,7 +89,5 @@ def _tag(label: Hashable, bare: bool) -> Tag:
     if not kind:
         return Tag("O", "")
     if letter not in _LETTERS:
-        raise InvalidInput(
-            f"spans need labels as B-type, I-type (and E-, S-type, or L-, U-type) and O; got {str(label)!r}"
-        )
+        raise InvalidInput(f"{_NEEDED}; got {str(label)!r}")
     return Tag(_LETTERS[letter], "" if letter == "O" else kind)
