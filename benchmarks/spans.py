@@ -23,6 +23,7 @@ from bayesfield.prediction.spans.predict import best_spans, spans_of_labels
 from bayesfield.prediction.spans.schemes import Scheme
 from benchmarks.chunking import VARIANCE, problem, sequences_of
 from benchmarks.corpus import Corpus, corpus
+from benchmarks.mean_field import log_loss
 
 BINS = 15
 
@@ -126,6 +127,7 @@ def _other_domains(posterior: bf.Posterior, crf: Any, known: Any, inside: Corpus
     near = corpus(tests, 3)
     new_words = near._replace(words=[[f"new{word}" for word in words] for words in near.words])
     here = _doubts(posterior, crf, known, inside)
+    _log_losses(posterior, crf, known, inside)
     print("\nAUROC of sentences from elsewhere, by the mean over their tokens of")
     print("                          | " + " | ".join(here))
     for name, text in (
@@ -137,6 +139,18 @@ def _other_domains(posterior: bf.Posterior, crf: Any, known: Any, inside: Corpus
         other = np.repeat([False, True], [len(inside.words), len(text.words)])
         each = [_auroc(np.concatenate([here[what], there[what]]), other) for what in here]
         print(f"{name:38} | " + " | ".join(f"{v:.4f}".rjust(len(w)) for v, w in zip(each, here, strict=True)))
+
+
+def _log_losses(posterior: bf.Posterior, crf: Any, known: Any, text: Corpus) -> None:
+    X = text.features()
+    data, unseen = sequences_of(crf, known, X), unseen_attributes(crf, X, known, VARIANCE)
+    number = {label: k for k, label in enumerate(crf.labels)}
+    wanted = np.array([number.get(label, -1) for labels in text.labels for label in labels])
+    every = {how: bf.predict_sequences(posterior, data, how) for how in ("map", "marginal")}
+    if unseen is not None:
+        every["unseen counted"] = predict_with_unseen(posterior, data, unseen)
+    losses = [f"{name} {log_loss(found.probabilities, wanted):.4f}" for name, found in every.items()]
+    print("\nlog loss of labels, held-out sentences: " + ", ".join(losses))
 
 
 def _doubts(posterior: bf.Posterior, crf: Any, known: Any, text: Corpus) -> dict[str, np.ndarray]:
