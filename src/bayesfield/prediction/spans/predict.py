@@ -108,14 +108,14 @@ def best_spans(
 ) -> list[list[Span]]:
     """The spans of the largest expected F1, or those of the largest Σ (p − threshold)."""
     crf, scheme = _required(posterior)
-    phase, marks, generator = ChainPhase(crf, data), scheme.marks(), np.random.default_rng(rng)
+    phase, marks = ChainPhase(crf, data), scheme.marks()
     looked_at = [
         _candidates(phase.chains, _finite(marginals), marks)
-        for marginals in marginals_of_draws(phase, posterior, min(n_draws, _LOOKED_AT), generator)
+        for marginals in marginals_of_draws(phase, posterior, min(n_draws, _LOOKED_AT), rng)
     ]
     places = np.unique(np.concatenate(looked_at), axis=0)
     places = places[np.lexsort((places[:, 3], places[:, 1], places[:, 2]))]  # by their ends
-    averaged = _averaged(phase, posterior, marks, places, n_draws, generator)
+    averaged = _averaged(phase, posterior, marks, places, n_draws, rng)
     if threshold is None:
         chosen = _most_expected(places, averaged, data.positions)
     else:
