@@ -9,6 +9,7 @@ from bayesfield.analysis.predictive_check import PredictiveCheck, predictive_che
 from bayesfield.analysis.query import query, query_scores
 from bayesfield.analysis.reliability import reliability
 from bayesfield.analysis.sensitivity import prior_sensitivity
+from bayesfield.analysis.spans import SpanScores, span_reliability, span_scores
 from bayesfield.analysis.structure import BernoulliEdges, BetaBinomialEdges, StructurePosterior, search_structure
 from bayesfield.estimators.crf import BayesianCRF, GraphCRF
 from bayesfield.estimators.lattices import LatticeField
@@ -63,6 +64,8 @@ from bayesfield.prediction.chain import average_over, predict_sequences
 from bayesfield.prediction.graph import predict_graphs
 from bayesfield.prediction.n_best import Labelling, n_best_sequences
 from bayesfield.prediction.predict import predict
+from bayesfield.prediction.spans.predict import Span, predict_spans
+from bayesfield.prediction.spans.table import span_table
 from bayesfield.prediction.tally import Prediction
 from bayesfield.samplers.contract import Sampler
 from bayesfield.samplers.draws import Draws, load_draws
@@ -144,6 +147,8 @@ __all__ = [
     "Sampler",
     "SequenceFiles",
     "Smooth",
+    "Span",
+    "SpanScores",
     "Status",
     "StructurePosterior",
     "TooLarge",
@@ -185,6 +190,7 @@ __all__ = [
     "predict",
     "predict_graphs",
     "predict_sequences",
+    "predict_spans",
     "predictive_check",
     "preview",
     "prior_sensitivity",
@@ -201,6 +207,9 @@ __all__ = [
     "sample_posterior",
     "sample_sequences",
     "search_structure",
+    "span_reliability",
+    "span_scores",
+    "span_table",
     "to_arviz",
     "to_networkx",
     "to_pgmpy",

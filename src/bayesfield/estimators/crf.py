@@ -17,15 +17,16 @@ from bayesfield import parallel
 from bayesfield.analysis.cross_validation import cross_validated_variance
 from bayesfield.analysis.query import query, query_scores
 from bayesfield.estimators.priors import prior_from
-from bayesfield.estimators.shapes import Data, Shape, shape_of
+from bayesfield.estimators.shapes import Data, Items, Shape, shape_of
 from bayesfield.learning.search.elastic.elastic_net import ElasticNet
 from bayesfield.model.adaptive_prior import ARD
 from bayesfield.model.conditional import Sequences, is_open
 from bayesfield.model.graphs import Graphs
 from bayesfield.model.prior import Normal, Prior
 from bayesfield.model.smooth.prior import Smooth
+from bayesfield.prediction.chain import predict_with_unseen
 from bayesfield.prediction.n_best import n_best_sequences
-from bayesfield.prediction.spans import Span, spans_of_labels
+from bayesfield.prediction.spans.predict import Span, best_spans, check_decoding, spans_of_labels
 from bayesfield.types import FitWarning, IntArray, InvalidInput
 
 if TYPE_CHECKING:
@@ -188,22 +189,35 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         found = n_best_sequences(self.posterior_, data, count, self.n_draws, self.random_state)
         return [[([self.classes_[k] for k in one.labels], one.probability) for one in own] for own in found]
 
-    def predict_spans(self, X: Sequence[Any]) -> list[list[Span]]:
-        """For each sequence the entities that its predicted labels mark (BIO or IOBES): (first, end, label,
-        probability), the probability that the entity is there as a whole, averaged over the posterior."""
-        found, data = self._predicted(X)
+    def predict_spans(
+        self, X: Sequence[Any], decode: str = "labels", threshold: float | None = None
+    ) -> list[list[Span]]:
+        """For each sequence its entities (BIO, IOB1, IOBES or BILOU): (first, end, label, probability), the probability
+        that the entity is there as a whole, averaged over the posterior.
+
+        decode: "labels" takes those that the predicted labels mark, "f1" those of the largest expected F1 over all of
+        X; threshold: with "f1", of the probability that an entity needs instead, for sequences that come one by one.
+        """
+        check_decoding(decode, threshold)
+        check_is_fitted(self, "posterior_")
+        data = self._shape.data(_listed(X, "X"))
         if not isinstance(data, Sequences):
             raise InvalidInput("spans are of sequences, not of graphs")
         draws = 0 if self.predictor == "map" else self.n_draws
-        return spans_of_labels(self.posterior_, data, found.labels, draws, self.random_state)
+        if decode == "f1":
+            return best_spans(self.posterior_, data, draws, self.random_state, threshold)
+        return spans_of_labels(self.posterior_, data, self._found(data).labels, draws, self.random_state)
 
-    def uncertainty(self, X: Sequence[Any]) -> list[pd.DataFrame]:
+    def uncertainty(self, X: Sequence[Any], unseen: bool = False) -> list[pd.DataFrame]:
         """For each sequence a row a position: the label, its probability, and where the doubt comes from.
+
+        unseen: whether attributes that training never showed count, their weights unknown up to the prior; predictions
+        take them to have none. Text of another domain is then unsettled, and no longer surer than what was seen.
 
         entropy: of the averaged probabilities, in nats; open: what known weights would leave of it; unsettled: the
         rest, which more training data would settle. disagreement: share of the drawn weights that choose another label.
         """
-        found, data = self._predicted(X)
+        found, data = self._with_unseen(X) if unseen else self._predicted(X)
         table = pd.DataFrame(
             {
                 "label": [self.classes_[k] for k in found.labels],
@@ -343,13 +357,28 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
     def _predicted(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> tuple[Prediction, Data]:
         check_is_fitted(self, "posterior_")
         data = self._shape.data(_listed(X, "X"))
+        return self._found(data, y), data
+
+    def _with_unseen(self, X: Sequence[Any]) -> tuple[Prediction, Data]:
+        check_is_fitted(self, "posterior_")
+        if not isinstance(self._shape, Items) or self.predictor != "marginal":
+            raise InvalidInput('attributes that were not seen count in sequences of items, with predictor="marginal"')
+        if not isinstance(self.variance_, float | int):
+            raise InvalidInput("attributes that were not seen have the prior's variance, and this prior has not one")
+        beyond = self._shape.unseen(_listed(X, "X"), float(self.variance_))
+        if beyond is None:
+            return self._predicted(X)
+        data = self._shape.data(X)
+        return predict_with_unseen(self.posterior_, data, beyond, self.n_draws, self.random_state), data
+
+    def _found(self, data: Data, y: Sequence[Any] | None = None) -> Prediction:
         how: dict[str, Any] = {"predictor": self.predictor, "n_draws": self.n_draws, "rng": self.random_state, "y": y}
         if isinstance(data, Graphs):
             how["engine"] = self.engine
         found = self._shape.predict(self.posterior_, data, **how)
         if not found.status.converged:
-            warnings.warn(f"predictor {self.predictor!r}: {found.status}", FitWarning, stacklevel=3)
-        return found, data
+            warnings.warn(f"predictor {self.predictor!r}: {found.status}", FitWarning, stacklevel=4)
+        return found
 
 
 class GraphCRF(BayesianCRF):
