@@ -9,6 +9,7 @@ from bayesfield.analysis.predictive_check import PredictiveCheck, predictive_che
 from bayesfield.analysis.reliability import reliability
 from bayesfield.analysis.sensitivity import prior_sensitivity
 from bayesfield.analysis.structure import BernoulliEdges, BetaBinomialEdges, StructurePosterior, search_structure
+from bayesfield.analysis.temperature import TemperatureChoice, cross_validated_temperature
 from bayesfield.estimators.crf import BayesianCRF, GraphCRF
 from bayesfield.estimators.lattices import LatticeField
 from bayesfield.estimators.machines import RBM, BoltzmannMachine
@@ -41,7 +42,7 @@ from bayesfield.learning.baselines.max_margin import MaxMargin, max_margin
 from bayesfield.learning.search.contrastive import ContrastiveDivergence
 from bayesfield.learning.search.iterative_scaling import IterativeScaling
 from bayesfield.learning.search.pseudo_likelihood import PseudoLikelihood
-from bayesfield.model.adaptive_prior import ARD, Cauchy
+from bayesfield.model.adaptive_prior import ARD, Cauchy, Templates
 from bayesfield.model.builders import chain, grid, grid_edges, pairwise, potts
 from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.model.field import Factor, RandomField, Variable
@@ -141,6 +142,8 @@ __all__ = [
     "SequenceFiles",
     "Status",
     "StructurePosterior",
+    "TemperatureChoice",
+    "Templates",
     "TooLarge",
     "Variable",
     "VarianceChoice",
@@ -154,6 +157,7 @@ __all__ = [
     "compare_groups",
     "contact_scores",
     "covariance",
+    "cross_validated_temperature",
     "cross_validated_variance",
     "fit",
     "fit_graphs",

@@ -1,4 +1,4 @@
-"""The prior variance by cross-validation: the one whose modes predict best what was left out."""
+"""The prior variance by cross-validation: the one whose modes, or averages, predict best what was left out."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from bayesfield.analysis.folds import Fold, fold_of, label_loss
+from bayesfield.analysis.temperature import as_data, averaged_losses, checked_candidates, warmest
 from bayesfield.graph.compiled import CompiledField, compiled
 from bayesfield.inference.by_name import as_engine
 from bayesfield.learning.objective import GaussianPrior, Objective
@@ -20,6 +22,7 @@ from bayesfield.learning.search.minimise import lbfgs
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.model.field import RandomField
 from bayesfield.model.graphs import Graphs, as_graphs
+from bayesfield.model.prior import Normal
 from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput
 
 if TYPE_CHECKING:
@@ -32,11 +35,17 @@ _ITERATIONS = 300
 
 @dataclass(frozen=True, eq=False)
 class VarianceChoice:
-    """variance: the best. candidates and log_loss: (V,) mean −log p of a label, or a cell, left out, in nats."""
+    """variance: the best. candidates and log_loss: (V,) mean −log p of a label, or a cell, left out, in nats.
+
+    temperature: 0, where modes were compared; else that of the best averages, and log_loss (V, T) of each variance at
+    each of temperatures.
+    """
 
     variance: float
     candidates: tuple[float, ...]
     log_loss: FloatArray
+    temperature: float = 0.0
+    temperatures: tuple[float, ...] = ()
 
 
 def cross_validated_variance(
@@ -49,29 +58,52 @@ def cross_validated_variance(
     Z: Sequence[Any] | None = None,
     engine: Engine | str = "auto",
     rng: np.random.Generator | int | None = 0,
+    temperatures: Sequence[float] | None = None,
 ) -> VarianceChoice:
     """The prior variance whose modes have the smallest log loss on what was left out.
 
     X, y, Z: as in ``bf.fit``, ``bf.fit_sequences`` or ``bf.fit_graphs``. candidates: to try; each starts from the mode
     of the one before. folds: parts of the data, each left out once; rng: who is in which. engine: of fields and graphs.
+    temperatures: of a CRF's predictions, such as (0, 0.1, 0.25, 0.5, 1): variance and temperature are then chosen
+    together, by the log loss of predictions averaged at that temperature.
     """
-    parts = _parts(model, X, y, Z, as_engine(engine))
-    if not parts.known() or parts.count < 2 or folds < 2:
-        raise InvalidInput("cross-validation needs at least two labelled sequences, graphs or cases, and two folds")
     if not candidates or not all(v > 0 for v in candidates):
         raise InvalidInput(f"candidate variances are above zero; got {list(candidates)}")
     tried = tuple(sorted(float(v) for v in candidates))
+    if temperatures is not None:
+        return _with_temperature(model, (X, y, Z), tried, temperatures, folds, rng)
+    parts = _parts(model, X, y, Z, as_engine(engine))
+    if not parts.known() or parts.count < 2 or folds < 2:
+        raise InvalidInput("cross-validation needs at least two labelled sequences, graphs or cases, and two folds")
     fold = np.arange(parts.count) % min(folds, parts.count)
     fold = np.random.default_rng(rng).permutation(fold)
     losses, size = np.zeros(len(tried)), model.n_parameters
     for k in range(fold.max() + 1):
-        start = np.zeros(size)
+        start: FloatArray | None = None
         for v, variance in enumerate(tried):
             objective = parts.objective(fold != k, GaussianPrior(np.zeros(size), np.full(size, 1.0 / variance)))
-            start = lbfgs(objective, start, _TOLERANCE, _ITERATIONS).parameters
+            begin = objective.prior.location if start is None else start
+            start = lbfgs(objective, begin, _TOLERANCE, _ITERATIONS).parameters
             losses[v] += parts.loss(fold == k, start)
     mean = losses / max(parts.known(), 1)
     return VarianceChoice(tried[int(np.argmin(mean))], tried, mean)
+
+
+def _with_temperature(
+    model: CRF | RandomField,
+    data: tuple[Any, Any, Any],
+    variances: tuple[float, ...],
+    temperatures: Sequence[float],
+    folds: int,
+    rng: np.random.Generator | int | None,
+) -> VarianceChoice:
+    """data: X, y and Z."""
+    if isinstance(model, RandomField):
+        raise InvalidInput("temperatures are of a CRF's predictions; a field's variance is chosen without")
+    cold, priors = checked_candidates(temperatures), [Normal(variance=v) for v in variances]
+    losses = averaged_losses(model, as_data(model, *data), priors, cold, folds, None, rng)
+    best = int(np.argmin(losses.min(axis=1)))
+    return VarianceChoice(variances[best], variances, losses, warmest(cold, losses[best]), cold)
 
 
 class _Parts(Protocol):
@@ -83,7 +115,9 @@ class _Parts(Protocol):
         """How many labels or cells are known."""
         ...
 
-    def objective(self, which: BoolArray, prior: GaussianPrior) -> Objective: ...
+    def objective(self, which: BoolArray, prior: GaussianPrior) -> Objective:
+        """prior: of all parameters of the whole model."""
+        ...
 
     def loss(self, which: BoolArray, parameters: FloatArray) -> float:
         """Σ −log p of what is known there."""
@@ -99,18 +133,27 @@ def _parts(model: Any, X: Any, y: Any, Z: Any, engine: Engine) -> _Parts:
 
 
 class _Sequences:
+    """Each fold has a model of its own where weights are those that were seen: parameters are that model's."""
+
     def __init__(self, crf: CRF, data: Sequences) -> None:
         self.crf, self.data, self.count = crf, data, len(data)
+        self._fold: tuple[BoolArray, Fold] | None = None
 
     def known(self) -> int:
         return 0 if self.data.labels is None else int((self.data.labels >= 0).sum())
 
     def objective(self, which: BoolArray, prior: GaussianPrior) -> Objective:
-        return sequence_objective(self.crf, self.data.chosen(which), prior)
+        fold = self._of(which)
+        return sequence_objective(fold.crf, self.data.chosen(which), fold.prior(prior))
 
     def loss(self, which: BoolArray, parameters: FloatArray) -> float:
-        test = self.data.chosen(which)
-        return _label_loss(self.crf, test.labels, ChainPhase(self.crf, test).marginals(parameters).marginal)
+        test, crf = self.data.chosen(which), self._of(~which).crf
+        return label_loss(crf, test.labels, ChainPhase(crf, test).marginals(parameters).marginal)
+
+    def _of(self, which: BoolArray) -> Fold:
+        if self._fold is None or not np.array_equal(self._fold[0], which):
+            self._fold = which, fold_of(self.crf, self.data.chosen(which))
+        return self._fold[1]
 
 
 class _Graphs:
@@ -127,7 +170,7 @@ class _Graphs:
         test = self.data.chosen(which)
         field, K = compiled_graphs(self.crf, test), len(self.crf.labels)
         tables = self.engine.infer(field.graph, field.design.potentials(parameters)).tables
-        return _label_loss(self.crf, test.labels, tables[: test.nodes * K].reshape(test.nodes, K))
+        return label_loss(self.crf, test.labels, tables[: test.nodes * K].reshape(test.nodes, K))
 
 
 class _Cases:
@@ -144,10 +187,3 @@ class _Cases:
         size = len(parameters)
         test = self.objective(which, GaussianPrior(np.zeros(size), np.ones(size)))
         return -test.log_likelihood(test.at(parameters))
-
-
-def _label_loss(crf: CRF, labels: IntArray | None, marginal: FloatArray) -> float:
-    assert labels is not None
-    known = np.flatnonzero(labels >= 0)
-    right = np.sum(marginal[known] * (crf.owner == labels[known][:, None]), axis=1)
-    return float(-np.log(np.maximum(right, 1e-300)).sum())

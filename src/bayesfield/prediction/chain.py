@@ -62,7 +62,7 @@ def predict_sequences(
         by_potentials = _by_potentials(phase, posterior, n_draws, rng)
         if by_potentials is not None:
             return by_potentials.prediction(predictor)
-    points = posterior.sample(n_draws, rng)
+    points = posterior.sample_predictive(n_draws, rng)
     tally = _tallied(phase, points)
     if predictor == "quadratic":
         return tally.prediction(predictor, *quadratic_labels(crf, posterior, data, distance))
@@ -110,7 +110,7 @@ def marginals_of_draws(
         for node, edge in potential_draws(phase, posterior, n_draws, rng):
             yield chain_marginals(phase.chains, node, edge)
         return
-    for here in posterior.sample(n_draws, rng) if n_draws else posterior.mode[None]:
+    for here in posterior.sample_predictive(n_draws, rng) if n_draws else posterior.mode[None]:
         yield phase.marginals(here)
 
 
@@ -120,10 +120,13 @@ def potential_draws(
     """Node (P, K) and edge (1, K, K) log-potentials of a mean-field posterior, in antithetic pairs.
 
     Under independent weights the potentials of a sequence are sums of independent normals, so that no draw of all
-    weights is made; eight at most, which is what averages of marginals need.
+    weights is made; eight at most, which is what averages of marginals need. At temperature 0 one, the mode's.
     """
-    crf, data, sd, count = phase.crf, phase.data, posterior.form.sd, min(max(n_draws, 2), POTENTIAL_DRAWS)
-    generator, (node, edge) = np.random.default_rng(rng), phase.potentials(posterior.mean)
+    (mean, sd), count = posterior.predictive_moments, min(max(n_draws, 2), POTENTIAL_DRAWS)
+    crf, data, generator, (node, edge) = phase.crf, phase.data, np.random.default_rng(rng), phase.potentials(mean)
+    if posterior.temperature == 0.0:
+        yield node, edge
+        return
     for k in range(0, count, 2):
         noise, of_edges = node_noise(crf, data, sd, int(generator.integers(2**31))), edge_noise(crf, sd, generator)
         for sign in (1.0, -1.0)[: count - k]:

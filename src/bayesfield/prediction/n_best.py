@@ -47,12 +47,13 @@ def n_best_sequences(
     if count < 1:
         raise InvalidInput(f"count is above zero; got {count}")
     chains = ChainArrays(data.ptr, data.which)
-    labels, scores = best_labellings(chains, *potentials(crf, data, posterior.mean), count)
+    labels, scores = best_labellings(chains, *potentials(crf, data, posterior.predictive_moments[0]), count)
     mean = np.zeros((count, len(data)))
-    for parameters in posterior.sample(n_draws, rng):
+    points = posterior.sample_predictive(n_draws, rng)
+    for parameters in points:
         node, edge = potentials(crf, data, parameters)
         log_z = chain_marginals(chains, node, edge).log_z
-        mean += np.exp([labels_energy(data, own, node, edge) - log_z for own in labels]) / n_draws
+        mean += np.exp([labels_energy(data, own, node, edge) - log_z for own in labels]) / len(points)
     found = []
     for s, (begin, end) in enumerate(parallel.spans(data.ptr.tolist())):
         there = [r for r in range(count) if scores[s, r] > -np.inf and (end > begin or r == 0)]

@@ -44,6 +44,7 @@ from bayesfield.model.prior import Prior
 from bayesfield.outputs import settle, write_bytes
 from bayesfield.posterior.posterior import Posterior
 from bayesfield.posterior.record import Certificate, FitRecord
+from bayesfield.posterior.tempered import Tempered, checked_temperature
 from bayesfield.types import BayesfieldError, FloatArray, InvalidInput
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def save(posterior: Posterior, path: str | Path) -> None:
             "prior": posterior.prior,
             "precision": _precision_parts(posterior.form),
             "marginals": _beyond_moments(posterior.marginals),
+            **({} if posterior.cold is None else {"cold": tuple(posterior.cold)}),
         }
     )
     arrays = [_npy(a) for a in packer.arrays]
@@ -178,7 +180,22 @@ def _made(content: dict[str, Any]) -> Posterior:
     marginals = content.get("marginals")  # none before version 2
     if marginals is not None:
         _refuse_marginals(marginals, F)
-    return Posterior(field, mean, precision, record, mode, None, skewness, None, prior, marginals)
+    cold = _cold(content.get("cold"), record.temperature, precision)
+    return Posterior(field, mean, precision, record, mode, None, skewness, None, prior, marginals, cold)
+
+
+def _cold(parts: Any, temperature: float, precision: Precision) -> Tempered | None:
+    """What predictions average over at a temperature between 0 and 1, where the weights are independent; else None."""
+    checked_temperature(temperature)
+    if not (0.0 < temperature < 1.0 and precision.form == "mean-field"):
+        if parts is not None:
+            raise InvalidInput("it holds a cooled posterior that its temperature has no use for")
+        return None
+    mean, diagonal = parts
+    cold = Tempered(*(_numbers(part, (precision.size,), "cooled posterior") for part in (mean, diagonal)))
+    if not (cold.diagonal > 0.0).all():
+        raise InvalidInput("a width of its cooled posterior is not above zero")
+    return cold
 
 
 def _certificate(posterior: Posterior) -> Certificate | None:

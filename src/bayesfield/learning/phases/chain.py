@@ -50,6 +50,7 @@ _WIDTH = 64  # directions, at most
 _SLAB = 4096  # positions whose covariances are held at a time
 _LEAN = 1_000_000  # potentials beyond which a gradient keeps no messages
 _TOGETHER = 400_000  # potentials of all chains at all points that are evaluated in one pass
+DRAWN = 100_000  # positions in all antithetic pairs of draws, about
 _EXACT = Status(Outcome.EXACT)
 
 
@@ -208,8 +209,8 @@ class ChainPhase(Phase):
         """Whether ``noisy`` knows the model: such chains, all of their states allowed."""
         return self.draws_potentials and self.allowed is None
 
-    def noisy(self, sd: FloatArray, seed: int) -> NoisyChains:
-        return NoisyChains(self, sd, seed)
+    def noisy(self, sd: FloatArray, seed: int, numbers: int = DRAWN) -> NoisyChains:
+        return NoisyChains(self, sd, seed, numbers)
 
     def response(self, answer: Answer) -> Response:
         if isinstance(answer.found, Answer):
@@ -269,10 +270,10 @@ class NoisyChains:
     Pairs of antithetic draws are fixed: their noise of the nodes, for each sequence its own, and of the transitions.
     """
 
-    def __init__(self, phase: ChainPhase, sd: FloatArray, seed: int) -> None:
+    def __init__(self, phase: ChainPhase, sd: FloatArray, seed: int, numbers: int = DRAWN) -> None:
         crf, data = phase.crf, phase.data
         self._phase = phase
-        self.pairs = noise_pairs(data.positions)
+        self.pairs = noise_pairs(data.positions, numbers)
         self._nodes = [node_noise(crf, data, sd, seed + r) for r in range(self.pairs)]
         rng = np.random.default_rng(seed)
         self._edges = [edge_noise(crf, sd, rng) for _ in range(self.pairs)]
@@ -283,6 +284,10 @@ class NoisyChains:
         if not finite:
             return Answer(np.inf, np.zeros(len(mean)), Status(Outcome.NOT_CONVERGED))
         return Answer(log_z, expectations(phase.crf, phase.data, marginal, transitions), _EXACT)
+
+    def marginals(self, mean: FloatArray) -> FloatArray:
+        """The averages of the labels' marginals, (P, K)."""
+        return self._sums(mean, False)[0]
 
     def variances(self, mean: FloatArray) -> FloatArray:
         """The average of diag Σ_n C_n, as if positions and pairs of neighbours knew nothing of one another, (F,)."""
@@ -310,9 +315,9 @@ class NoisyChains:
         return marginal, transitions, log_z, spreads, squares, finite
 
 
-def noise_pairs(positions: int) -> int:
-    """Antithetic pairs of draws: each sequence has its own, so that a corpus needs few."""
-    return int(np.clip(100_000 // max(positions, 1), 4, 32))
+def noise_pairs(positions: int, numbers: int = DRAWN) -> int:
+    """Antithetic pairs of draws: each sequence has its own, so that a corpus needs few. numbers: positions of all."""
+    return int(np.clip(numbers // max(positions, 1), 4, 32))
 
 
 class ChainResponse(Response):

@@ -1,0 +1,187 @@
+"""The temperature of a CRF's predictions by cross-validation: how far to average over the posterior, if at all.
+
+At a temperature T between 0 (the mode) and 1 (the posterior) predictions average over the power posterior
+(posterior.tempered). A posterior that is right predicts best at T = 1; one of independent weights is not, where several
+stand for the same thing, and a prior may be wrong. So T is chosen by the log loss of the averages themselves on what
+was left out, with the mode among the candidates: averaging is never taken where it loses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayesfield.analysis.folds import fold_of, label_loss
+from bayesfield.correction.mean_field import settle
+from bayesfield.fitting.graphs import fit_graphs
+from bayesfield.fitting.plan import make_plan, request
+from bayesfield.fitting.sequences import fit_sequences
+from bayesfield.learning.objective import gaussian
+from bayesfield.learning.phases.chain import ChainPhase
+from bayesfield.learning.phases.sequences import sequence_objective
+from bayesfield.learning.search.minimise import lbfgs
+from bayesfield.model.conditional import CRF, Sequences, as_sequences
+from bayesfield.model.graphs import Graphs, as_graphs
+from bayesfield.model.prior import Prior, as_prior
+from bayesfield.posterior.tempered import checked_temperature
+from bayesfield.prediction.predict import predict
+from bayesfield.types import BoolArray, FloatArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.posterior.posterior import Posterior
+
+TEMPERATURES = (0.0, 0.1, 0.25, 0.5, 1.0)
+ALIKE = 5e-4  # nats a label: of temperatures as good as the best the warmest is taken, which knows what is unsettled
+_LABELS = 60_000  # at most, of what is looked at: a temperature needs no more
+_TOLERANCE, _ITERATIONS = 1e-3, 300  # of a mode, as when variances are chosen
+_ROUNDS, _STEPS, _DRAWN = 2, 6, 25_000  # of means and widths at each temperature; positions in all draws together
+_DRAWS = 50  # of posteriors that are not mean-field
+
+
+@dataclass(frozen=True, eq=False)
+class TemperatureChoice:
+    """temperature: the warmest of those within 5e-4 nats of the best. candidates and log_loss: (T,) mean −log p of a
+    label that was left out, averaged over the posterior at that temperature, in nats."""
+
+    temperature: float
+    candidates: tuple[float, ...]
+    log_loss: FloatArray
+
+
+def cross_validated_temperature(
+    crf: CRF,
+    X: Any,
+    y: Sequence[Any] | None = None,
+    prior: Prior | None = None,
+    candidates: Sequence[float] = TEMPERATURES,
+    folds: int = 3,
+    *,
+    splits: int | None = None,
+    Z: Sequence[Any] | None = None,
+    rng: np.random.Generator | int | None = 0,
+) -> TemperatureChoice:
+    """The temperature whose averaged predictions have the smallest log loss on what was left out.
+
+    X, y, Z, prior: as in ``bf.fit_sequences`` or ``bf.fit_graphs``. folds: parts of the data, each left out once;
+    splits: how many of them are, by default all. Of a corpus some 60,000 labels are looked at. rng: which these are,
+    and who is in which fold.
+    """
+    data = as_data(crf, X, y, Z)
+    tried = checked_candidates(candidates)
+    stated = as_prior(prior)
+    if stated.learned(crf) or stated.tails(crf) is not None:
+        raise InvalidInput("a temperature goes with a prior of fixed variances: take posterior.prior, after a fit")
+    losses = averaged_losses(crf, data, [stated], tried, folds, splits, rng)[0]
+    return TemperatureChoice(warmest(tried, losses), tried, losses)
+
+
+def warmest(tried: tuple[float, ...], losses: FloatArray) -> float:
+    """Of those as good as the best."""
+    return tried[int(np.flatnonzero(losses <= losses.min() + ALIKE)[-1])]
+
+
+def checked_candidates(candidates: Sequence[float]) -> tuple[float, ...]:
+    """In ascending order."""
+    if isinstance(candidates, str) or not len(candidates):
+        raise InvalidInput(f"candidates are temperatures from 0 to 1, such as {TEMPERATURES}; got {candidates!r}")
+    return tuple(sorted({checked_temperature(t) for t in candidates}))
+
+
+def as_data(crf: CRF, X: Any, y: Sequence[Any] | None, Z: Sequence[Any] | None) -> Sequences | Graphs:
+    if isinstance(X, Sequences | Graphs):
+        return X
+    graphs = isinstance(X, Sequence) and len(X) and isinstance(X[0], tuple)
+    return as_graphs(crf, X, y) if graphs else as_sequences(crf, X, y, Z)
+
+
+def averaged_losses(
+    crf: CRF,
+    data: Sequences | Graphs,
+    priors: Sequence[Prior],
+    temperatures: tuple[float, ...],
+    folds: int,
+    splits: int | None,
+    rng: np.random.Generator | int | None,
+) -> FloatArray:
+    """Mean −log p of the labels left out, under each prior at each temperature, (V, T)."""
+    generator = np.random.default_rng(rng)
+    labels = None if data.labels is None else data.labels >= 0
+    if labels is None or not labels.any() or len(data) < 2 or folds < 2:
+        raise InvalidInput("cross-validation needs at least two labelled sequences or graphs, and two folds")
+    if splits is not None and not 1 <= splits <= folds:
+        raise InvalidInput(f"splits goes from 1 to the number of folds, {folds}; got {splits!r}")
+    data = _fewer(data, generator)
+    fold = generator.permutation(np.arange(len(data)) % min(folds, len(data)))
+    seed, total, count = int(generator.integers(2**31)), np.zeros((len(priors), len(temperatures))), 0
+    losses = _by_bound if _mean_field(crf, data, priors[0]) else _by_posteriors
+    for k in range(min(fold.max() + 1, splits or folds)):
+        test = data.chosen(fold == k)
+        assert test.labels is not None
+        total += losses(crf, data.chosen(fold != k), test, priors, temperatures, seed)
+        count += int((test.labels >= 0).sum())
+    result: FloatArray = total / max(count, 1)
+    return result
+
+
+def _by_bound(
+    crf: CRF, data: Any, test: Any, priors: Sequence[Prior], temperatures: tuple[float, ...], seed: int
+) -> FloatArray:
+    """Σ −log p under mean-field posteriors, each begun where the last one ended."""
+    fold = fold_of(crf, data)
+    total, held = np.zeros((len(priors), len(temperatures))), ChainPhase(fold.crf, test)
+    start = np.zeros(fold.crf.n_parameters)
+    for row, prior in zip(total, priors, strict=True):
+        objective = sequence_objective(fold.crf, data, fold.prior(gaussian(prior, crf)))
+        point = lbfgs(objective, start, _TOLERANCE, _ITERATIONS).point
+        start = mean = point.parameters
+        curvature = objective.variances(point)
+        for k, T in enumerate(temperatures):
+            if T == 0.0:
+                marginal = held.marginals(mean).marginal
+            else:
+                q = settle(objective, mean, curvature, seed, T, _ROUNDS, _STEPS, _DRAWN)
+                if q is None:
+                    row[k:] = np.inf
+                    break
+                mean, curvature = q.mean, q.curvature
+                sd = np.where(fold.shown, np.sqrt(T / curvature), 0.0)
+                marginal = held.noisy(sd, seed, _DRAWN).marginals(mean)
+            row[k] = label_loss(crf, test.labels, marginal)
+    return total
+
+
+def _by_posteriors(
+    crf: CRF, data: Any, test: Any, priors: Sequence[Prior], temperatures: tuple[float, ...], seed: int
+) -> FloatArray:
+    """The same under posteriors of any form."""
+    fit: Callable[..., Posterior] = fit_graphs if isinstance(data, Graphs) else fit_sequences
+    total, unlabelled = np.zeros((len(priors), len(temperatures))), replace(test, labels=None, allowed=None)
+    for row, prior in zip(total, priors, strict=True):
+        posterior = fit(crf, data, prior=prior, rng=seed, verbose=False)
+        for k, T in enumerate(temperatures):
+            found = predict(posterior.at_temperature(T), unlabelled, n_draws=_DRAWS, rng=seed)
+            known = np.flatnonzero(test.labels >= 0)
+            right = found.probabilities[known, test.labels[known]]
+            row[k] = -np.log(np.maximum(right, 1e-300)).sum()
+    return total
+
+
+def _mean_field(crf: CRF, data: Sequences | Graphs, prior: Prior) -> bool:
+    """Whether a fit would take that form, and potentials can be drawn."""
+    if not isinstance(data, Sequences):
+        return False
+    objective = sequence_objective(crf, data, gaussian(prior, crf))
+    return objective.free.draws_potentials and make_plan(objective, request(prior)).plan.form == "mean-field"
+
+
+def _fewer(data: Any, rng: np.random.Generator) -> Any:
+    """Some of the sequences, where they have more labels than needed."""
+    share = _LABELS / max(len(data.labels), 1)
+    if share >= 1.0:
+        return data
+    which: BoolArray = np.zeros(len(data), dtype=np.bool_)
+    which[rng.permutation(len(data))[: max(int(share * len(data)), 2)]] = True
+    return data.chosen(which)
