@@ -10,6 +10,7 @@ from bayesfield.analysis.reliability import reliability
 from bayesfield.analysis.sensitivity import prior_sensitivity
 from bayesfield.analysis.structure import BernoulliEdges, BetaBinomialEdges, StructurePosterior, search_structure
 from bayesfield.analysis.temperature import TemperatureChoice, cross_validated_temperature
+from bayesfield.analysis.template_variances import TemplateVariances, cross_validated_templates
 from bayesfield.estimators.crf import BayesianCRF, GraphCRF
 from bayesfield.estimators.lattices import LatticeField
 from bayesfield.estimators.machines import RBM, BoltzmannMachine
@@ -143,6 +144,7 @@ __all__ = [
     "Status",
     "StructurePosterior",
     "TemperatureChoice",
+    "TemplateVariances",
     "Templates",
     "TooLarge",
     "Variable",
@@ -158,6 +160,7 @@ __all__ = [
     "contact_scores",
     "covariance",
     "cross_validated_temperature",
+    "cross_validated_templates",
     "cross_validated_variance",
     "fit",
     "fit_graphs",

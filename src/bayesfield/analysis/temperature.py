@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from bayesfield.posterior.posterior import Posterior
 
 TEMPERATURES = (0.0, 0.1, 0.25, 0.5, 1.0)
-ALIKE = 5e-4  # nats a label: of temperatures as good as the best the warmest is taken, which knows what is unsettled
+ALIKE = 2e-4  # nats a label: of temperatures as good as the best the warmest is taken, which knows what is unsettled
 _LABELS = 60_000  # at most, of what is looked at: a temperature needs no more
 _TOLERANCE, _ITERATIONS = 1e-3, 300  # of a mode, as when variances are chosen
 _ROUNDS, _STEPS, _DRAWN = 2, 6, 25_000  # of means and widths at each temperature; positions in all draws together
@@ -43,7 +43,7 @@ _DRAWS = 50  # of posteriors that are not mean-field
 
 @dataclass(frozen=True, eq=False)
 class TemperatureChoice:
-    """temperature: the warmest of those within 5e-4 nats of the best. candidates and log_loss: (T,) mean −log p of a
+    """temperature: the warmest of those within 2e-4 nats of the best. candidates and log_loss: (T,) mean −log p of a
     label that was left out, averaged over the posterior at that temperature, in nats."""
 
     temperature: float
@@ -85,7 +85,7 @@ def warmest(tried: tuple[float, ...], losses: FloatArray) -> float:
 
 def checked_candidates(candidates: Sequence[float]) -> tuple[float, ...]:
     """In ascending order."""
-    if isinstance(candidates, str) or not len(candidates):
+    if not len(candidates):
         raise InvalidInput(f"candidates are temperatures from 0 to 1, such as {TEMPERATURES}; got {candidates!r}")
     return tuple(sorted({checked_temperature(t) for t in candidates}))
 

@@ -102,7 +102,7 @@ def _update(prior: GaussianPrior, owner: IntArray, count: int, q: Independent) -
     learned = owner >= 0
     own, precision = owner[learned], prior.precision[learned]
     away, share = (q.mean - prior.location)[learned], precision / q.curvature[learned]  # share: s²/v
-    determined = np.bincount(own, 1.0 - share, count)
+    determined = np.bincount(own, 1.0 - share, count).astype(np.float64)
     squares = np.bincount(own, away**2 * precision, count)  # Σ m²/v
     sizes = np.maximum(np.bincount(own, minlength=count), 1)
     at = -np.log(np.bincount(own, precision, count) / sizes)

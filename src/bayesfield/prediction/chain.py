@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bayesfield.posterior.posterior import Posterior
 
 POTENTIAL_DRAWS = 8  # of each sequence's potentials, at most: antithetic, and of what the input itself takes part in
+_COOLED_DRAWS = 6  # the same below temperature 1, where they vary less
 _TOGETHER = 400_000  # potentials of all sequences at all draws that are labelled in one pass
 
 
@@ -122,7 +123,8 @@ def potential_draws(
     Under independent weights the potentials of a sequence are sums of independent normals, so that no draw of all
     weights is made; eight at most, which is what averages of marginals need. At temperature 0 one, the mode's.
     """
-    (mean, sd), count = posterior.predictive_moments, min(max(n_draws, 2), POTENTIAL_DRAWS)
+    most = POTENTIAL_DRAWS if posterior.temperature == 1.0 else _COOLED_DRAWS
+    (mean, sd), count = posterior.predictive_moments, min(max(n_draws, 2), most)
     crf, data, generator, (node, edge) = phase.crf, phase.data, np.random.default_rng(rng), phase.potentials(mean)
     if posterior.temperature == 0.0:
         yield node, edge
