@@ -1,4 +1,4 @@
-"""The prior variance by cross-validation: the one whose modes, or averages, predict best what was left out."""
+"""The prior variance by cross-validation: the one whose modes predict best what was left out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from bayesfield.analysis.folds import Fold, fold_of, label_loss
-from bayesfield.analysis.temperature import as_data, averaged_losses, checked_candidates, warmest
 from bayesfield.graph.compiled import CompiledField, compiled
 from bayesfield.inference.by_name import as_engine
 from bayesfield.learning.objective import GaussianPrior, Objective
@@ -22,7 +21,6 @@ from bayesfield.learning.search.minimise import lbfgs
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.model.field import RandomField
 from bayesfield.model.graphs import Graphs, as_graphs
-from bayesfield.model.prior import Normal
 from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput
 
 if TYPE_CHECKING:
@@ -35,17 +33,11 @@ _ITERATIONS = 300
 
 @dataclass(frozen=True, eq=False)
 class VarianceChoice:
-    """variance: the best. candidates and log_loss: (V,) mean −log p of a label, or a cell, left out, in nats.
-
-    temperature: 0, where modes were compared; else that of the best averages, and log_loss (V, T) of each variance at
-    each of temperatures.
-    """
+    """variance: the best. candidates and log_loss: (V,) mean −log p of a label, or a cell, left out, in nats."""
 
     variance: float
     candidates: tuple[float, ...]
     log_loss: FloatArray
-    temperature: float = 0.0
-    temperatures: tuple[float, ...] = ()
 
 
 def cross_validated_variance(
@@ -58,20 +50,16 @@ def cross_validated_variance(
     Z: Sequence[Any] | None = None,
     engine: Engine | str = "auto",
     rng: np.random.Generator | int | None = 0,
-    temperatures: Sequence[float] | None = None,
 ) -> VarianceChoice:
     """The prior variance whose modes have the smallest log loss on what was left out.
 
     X, y, Z: as in ``bf.fit``, ``bf.fit_sequences`` or ``bf.fit_graphs``. candidates: to try; each starts from the mode
     of the one before. folds: parts of the data, each left out once; rng: who is in which. engine: of fields and graphs.
-    temperatures: of a CRF's predictions, such as (0, 0.1, 0.25, 0.5, 1): variance and temperature are then chosen
-    together, by the log loss of predictions averaged at that temperature.
+    ``bf.cross_validated_temperature`` chooses it by averaged predictions, together with their temperature.
     """
     if not candidates or not all(v > 0 for v in candidates):
         raise InvalidInput(f"candidate variances are above zero; got {list(candidates)}")
     tried = tuple(sorted(float(v) for v in candidates))
-    if temperatures is not None:
-        return _with_temperature(model, (X, y, Z), tried, temperatures, folds, rng)
     parts = _parts(model, X, y, Z, as_engine(engine))
     if not parts.known() or parts.count < 2 or folds < 2:
         raise InvalidInput("cross-validation needs at least two labelled sequences, graphs or cases, and two folds")
@@ -87,23 +75,6 @@ def cross_validated_variance(
             losses[v] += parts.loss(fold == k, start)
     mean = losses / max(parts.known(), 1)
     return VarianceChoice(tried[int(np.argmin(mean))], tried, mean)
-
-
-def _with_temperature(
-    model: CRF | RandomField,
-    data: tuple[Any, Any, Any],
-    variances: tuple[float, ...],
-    temperatures: Sequence[float],
-    folds: int,
-    rng: np.random.Generator | int | None,
-) -> VarianceChoice:
-    """data: X, y and Z."""
-    if isinstance(model, RandomField):
-        raise InvalidInput("temperatures are of a CRF's predictions; a field's variance is chosen without")
-    cold, priors = checked_candidates(temperatures), [Normal(variance=v) for v in variances]
-    losses = averaged_losses(model, as_data(model, *data), priors, cold, folds, None, rng)
-    best = int(np.argmin(losses.min(axis=1)))
-    return VarianceChoice(variances[best], variances, losses, warmest(cold, losses[best]), cold)
 
 
 class _Parts(Protocol):

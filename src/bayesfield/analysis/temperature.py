@@ -8,15 +8,14 @@ was left out, with the mode among the candidates: averaging is never taken where
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bayesfield.analysis.folds import fold_of, label_loss
 from bayesfield.correction.mean_field import settle
-from bayesfield.fitting.graphs import fit_graphs
 from bayesfield.fitting.plan import make_plan, request
 from bayesfield.fitting.sequences import fit_sequences
 from bayesfield.learning.objective import gaussian
@@ -24,14 +23,11 @@ from bayesfield.learning.phases.chain import ChainPhase
 from bayesfield.learning.phases.sequences import sequence_objective
 from bayesfield.learning.search.minimise import lbfgs
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
-from bayesfield.model.graphs import Graphs, as_graphs
-from bayesfield.model.prior import Prior, as_prior
+from bayesfield.model.graphs import Graphs
+from bayesfield.model.prior import Normal, Prior, as_prior
 from bayesfield.posterior.tempered import checked_temperature
-from bayesfield.prediction.predict import predict
+from bayesfield.prediction.chain import predict_sequences
 from bayesfield.types import BoolArray, FloatArray, InvalidInput
-
-if TYPE_CHECKING:
-    from bayesfield.posterior.posterior import Posterior
 
 TEMPERATURES = (0.0, 0.1, 0.25, 0.5, 1.0)
 ALIKE = 2e-4  # nats a label: of temperatures as good as the best the warmest is taken, which knows what is unsettled
@@ -44,11 +40,16 @@ _DRAWS = 50  # of posteriors that are not mean-field
 @dataclass(frozen=True, eq=False)
 class TemperatureChoice:
     """temperature: the warmest of those within 2e-4 nats of the best. candidates and log_loss: (T,) mean −log p of a
-    label that was left out, averaged over the posterior at that temperature, in nats."""
+    label that was left out, averaged over the posterior at that temperature, in nats.
+
+    variance: the best of variances, where there were several to choose from; log_loss is then (V, T).
+    """
 
     temperature: float
     candidates: tuple[float, ...]
     log_loss: FloatArray
+    variance: float | None = None
+    variances: tuple[float, ...] = ()
 
 
 def cross_validated_temperature(
@@ -59,18 +60,27 @@ def cross_validated_temperature(
     candidates: Sequence[float] = TEMPERATURES,
     folds: int = 3,
     *,
+    variances: Sequence[float] | None = None,
     splits: int | None = None,
     Z: Sequence[Any] | None = None,
     rng: np.random.Generator | int | None = 0,
 ) -> TemperatureChoice:
     """The temperature whose averaged predictions have the smallest log loss on what was left out.
 
-    X, y, Z, prior: as in ``bf.fit_sequences`` or ``bf.fit_graphs``. folds: parts of the data, each left out once;
-    splits: how many of them are, by default all. Of a corpus some 60,000 labels are looked at. rng: which these are,
-    and who is in which fold.
+    X, y, Z, prior: as in ``bf.fit_sequences``. variances: in place of a prior, of all weights: the best is chosen
+    together with the temperature, each fit begun where the last one ended. folds: parts of the data, each left out
+    once; splits: how many of them are, by default all. Of a corpus some 60,000 labels are looked at. rng: which these
+    are, and who is in which fold.
     """
-    data = as_data(crf, X, y, Z)
+    data = X if isinstance(X, Sequences) else _sequences(crf, X, y, Z)
     tried = checked_candidates(candidates)
+    if variances is not None:
+        if prior is not None or not len(variances) or not all(v > 0 for v in variances):
+            raise InvalidInput(f"give a prior, or candidate variances above zero; got {prior!r} and {variances!r}")
+        wide = tuple(sorted(float(v) for v in variances))
+        both = averaged_losses(crf, data, [Normal(variance=v) for v in wide], tried, folds, splits, rng)
+        best = int(np.argmin(both.min(axis=1)))
+        return TemperatureChoice(warmest(tried, both[best]), tried, both, wide[best], wide)
     stated = as_prior(prior)
     if stated.learned(crf) or stated.tails(crf) is not None:
         raise InvalidInput("a temperature goes with a prior of fixed variances: take posterior.prior, after a fit")
@@ -90,16 +100,15 @@ def checked_candidates(candidates: Sequence[float]) -> tuple[float, ...]:
     return tuple(sorted({checked_temperature(t) for t in candidates}))
 
 
-def as_data(crf: CRF, X: Any, y: Sequence[Any] | None, Z: Sequence[Any] | None) -> Sequences | Graphs:
-    if isinstance(X, Sequences | Graphs):
-        return X
-    graphs = isinstance(X, Sequence) and len(X) and isinstance(X[0], tuple)
-    return as_graphs(crf, X, y) if graphs else as_sequences(crf, X, y, Z)
+def _sequences(crf: CRF, X: Any, y: Sequence[Any] | None, Z: Sequence[Any] | None) -> Sequences:
+    if isinstance(X, Graphs) or (isinstance(X, Sequence) and len(X) and isinstance(X[0], tuple)):
+        raise InvalidInput("temperatures are chosen for sequences; of graphs, set one: posterior.at_temperature(0.5)")
+    return as_sequences(crf, X, y, Z)
 
 
 def averaged_losses(
     crf: CRF,
-    data: Sequences | Graphs,
+    data: Sequences,
     priors: Sequence[Prior],
     temperatures: tuple[float, ...],
     folds: int,
@@ -110,7 +119,7 @@ def averaged_losses(
     generator = np.random.default_rng(rng)
     labels = None if data.labels is None else data.labels >= 0
     if labels is None or not labels.any() or len(data) < 2 or folds < 2:
-        raise InvalidInput("cross-validation needs at least two labelled sequences or graphs, and two folds")
+        raise InvalidInput("cross-validation needs at least two labelled sequences, and two folds")
     if splits is not None and not 1 <= splits <= folds:
         raise InvalidInput(f"splits goes from 1 to the number of folds, {folds}; got {splits!r}")
     data = _fewer(data, generator)
@@ -157,22 +166,19 @@ def _by_posteriors(
     crf: CRF, data: Any, test: Any, priors: Sequence[Prior], temperatures: tuple[float, ...], seed: int
 ) -> FloatArray:
     """The same under posteriors of any form."""
-    fit: Callable[..., Posterior] = fit_graphs if isinstance(data, Graphs) else fit_sequences
     total, unlabelled = np.zeros((len(priors), len(temperatures))), replace(test, labels=None, allowed=None)
     for row, prior in zip(total, priors, strict=True):
-        posterior = fit(crf, data, prior=prior, rng=seed, verbose=False)
+        posterior = fit_sequences(crf, data, prior=prior, rng=seed, verbose=False)
         for k, T in enumerate(temperatures):
-            found = predict(posterior.at_temperature(T), unlabelled, n_draws=_DRAWS, rng=seed)
+            found = predict_sequences(posterior.at_temperature(T), unlabelled, n_draws=_DRAWS, rng=seed)
             known = np.flatnonzero(test.labels >= 0)
             right = found.probabilities[known, test.labels[known]]
             row[k] = -np.log(np.maximum(right, 1e-300)).sum()
     return total
 
 
-def _mean_field(crf: CRF, data: Sequences | Graphs, prior: Prior) -> bool:
+def _mean_field(crf: CRF, data: Sequences, prior: Prior) -> bool:
     """Whether a fit would take that form, and potentials can be drawn."""
-    if not isinstance(data, Sequences):
-        return False
     objective = sequence_objective(crf, data, gaussian(prior, crf))
     return objective.free.draws_potentials and make_plan(objective, request(prior)).plan.form == "mean-field"
 

@@ -18,7 +18,7 @@ import numpy as np
 from bayesfield import parallel
 from bayesfield.correction.second_order import Corrected, corrected
 from bayesfield.learning.objective import Objective, Point
-from bayesfield.learning.phases.chain import DRAWN
+from bayesfield.learning.phases.base import DRAWN
 from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.precision.mean_field import DiagonalPrecision
 from bayesfield.learning.search.optimum import QUIET, Iteration, Progress

@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfield import parallel
-from bayesfield.estimators.choices import Chosen
+from bayesfield.estimators.priors import Chosen
 from bayesfield.estimators.shapes import Data, Shape, shape_of
 from bayesfield.model.adaptive_prior import ARD, Templates
 from bayesfield.model.conditional import Sequences, is_open

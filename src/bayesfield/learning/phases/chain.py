@@ -24,7 +24,7 @@ from bayesfield.inference.trees.chain import (
 )
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.kernels.chains.passes import ChainArrays
-from bayesfield.learning.phases.base import Answer, Answers, Phase
+from bayesfield.learning.phases.base import DRAWN, Answer, Answers, Phase
 from bayesfield.learning.phases.chain_covariance import covariance_by_sequence
 from bayesfield.learning.phases.crf_design import (
     as_union,
@@ -50,7 +50,6 @@ _WIDTH = 64  # directions, at most
 _SLAB = 4096  # positions whose covariances are held at a time
 _LEAN = 1_000_000  # potentials beyond which a gradient keeps no messages
 _TOGETHER = 400_000  # potentials of all chains at all points that are evaluated in one pass
-DRAWN = 100_000  # positions in all antithetic pairs of draws, about
 _EXACT = Status(Outcome.EXACT)
 
 
