@@ -134,7 +134,10 @@ def test_prediction_given_some_labels():
 
 
 def test_latent_states_find_what_one_state_cannot():
-    """Labels in runs of four: the second half of a run is told from the first by nothing that is seen."""
+    """Labels in runs of four: the second half of a run is told from the first by nothing that is seen.
+
+    The objective is rugged: of eight starts none reaches the optimum that twelve find, and 24 find no better.
+    """
     rng = np.random.default_rng(6)
     run = "aaaabbbb"
     y = [list((run * 4)[k : k + 24]) for k in rng.integers(0, 8, 25)]
@@ -142,7 +145,7 @@ def test_latent_states_find_what_one_state_cannot():
     seen = [[label if rng.random() < 0.7 else None for label in own] for own in y]
     plain, latent = bf.CRF("ab", 1), bf.CRF("ab", 1, latent=4)
     fits = [bf.fit_sequences(c, X, seen, Normal(variance=9.0), correction="none", starts=s)
-            for c, s in ((plain, 1), (latent, 8))]  # fmt: skip
+            for c, s in ((plain, 1), (latent, 12))]  # fmt: skip
     losses = []
     for crf, posterior in zip((plain, latent), fits, strict=True):
         found = bf.predict_sequences(posterior, X, "map", y=seen)
@@ -151,8 +154,8 @@ def test_latent_states_find_what_one_state_cannot():
         losses.append(-np.log(found.probabilities[np.arange(len(truth)), truth])[hidden].mean())
         assert found.probabilities.shape == (len(truth), 2)
     assert losses[1] < 0.6 * losses[0]
-    assert len(fits[1].record.starts.ended) == 8
-    assert "8 starts" in str(fits[1].record)
+    assert len(fits[1].record.starts.ended) == 12
+    assert "12 starts" in str(fits[1].record)
 
 
 def test_estimator_with_missing_labels():

@@ -107,15 +107,7 @@ def fit_objective(model: Parametrised, objective: Objective, request: Request, d
             names = model.parameter_names if plan.profiles else ()
             allowed = Allowed(plan.certificate, plan.draws, plan.profiles, names)
         corrected = judged(found.objective, found.optimum, found.precision, corrected, allowed, generator, progress)
-        noise = found.objective.free.monte_carlo
-        if found.method == SAMPLED_NEWTON and corrected.record.kind in (
-            "mean",
-            "none",
-        ):  # the mode stands, and its error
-            noise = found.optimum.status.residual
-        if noise:
-            error = float(np.hypot(corrected.record.error, noise))
-            corrected = corrected._replace(record=replace(corrected.record, error=error))
+        corrected = _with_noise(found, corrected)
     record = _record(found, corrected, planned.counts.n_cases, time.perf_counter() - begun)
     record = replace(record, choice=reasons, check=check, prior=learned, plan=fit.planned.plan)
     if planned.plan.judged:
@@ -383,6 +375,17 @@ def _record(fitted: FittedMode, corrected: Corrected, n_cases: int, seconds: flo
         seconds=seconds,
         starts=fitted.optimum.starts,
     )
+
+
+def _with_noise(fitted: FittedMode, corrected: Corrected) -> Corrected:
+    """With the Monte-Carlo error of the chains behind the phases; where the mode stands, with that of the search."""
+    noise = fitted.objective.free.monte_carlo
+    if fitted.method == SAMPLED_NEWTON and corrected.record.kind in ("mean", "none"):
+        noise = fitted.optimum.status.residual
+    if not noise:
+        return corrected
+    error = float(np.hypot(corrected.record.error, noise))
+    return corrected._replace(record=replace(corrected.record, error=error))
 
 
 def _resolved(prior: Prior, chosen: GaussianPrior) -> Prior:

@@ -155,9 +155,10 @@ def _fits(value: Any, declared: Any) -> bool:
 
 
 def _fields(value: Any) -> dict[str, Any]:
+    """Its fields by name; what it derives from others is made anew."""
     if hasattr(value, "_asdict"):
         return {name: getattr(value, name) for name in value._fields}
-    return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    return {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if "derived" not in f.metadata}
 
 
 def _field_parts(field: RandomField) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfield import memory
-from bayesfield.graph.scored import scored_pairs
+from bayesfield.graph.scored import ScoredPairs, scored_pairs
 from bayesfield.inference.contract import Price, Traits
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.inference.sampling import gibbs_chains as gibbs
@@ -37,7 +37,6 @@ from bayesfield.types import (
 
 if TYPE_CHECKING:
     from bayesfield.graph.compiled import Design
-    from bayesfield.graph.scored import ScoredPairs
     from bayesfield.graph.structure import Graph
 
 _BATCHES = 16  # groups of chains: their spread is the Monte-Carlo error
@@ -72,7 +71,7 @@ class Sampled(Options):
     error: float = 0.05
     seed: int = 0
     moves: str = "auto"
-    scores: ScoredPairs | None = field(default=None, repr=False, compare=False)
+    scores: ScoredPairs | None = field(default=None, repr=False, compare=False, metadata={"derived": True})
 
     def __post_init__(self) -> None:
         if self.moves not in MOVES:

@@ -1,7 +1,8 @@
 """The design of a conditional field: θ = Aλ and E[f] = Aᵀb with A = inputs ⊗ tables, which is not formed for chains;
 and instances as one compiled field, the union of their graphs.
 
-Chains: sparse products on all cores, cut into a fixed number of parts, so that sums come out the same on any number.
+Chains: sparse products, SciPy's where inputs are few; else on all cores, cut into a fixed number of parts, so that sums
+come out the same on any number.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.model.graphs import Graphs
 from bayesfield.types import BoolArray, FloatArray, IntArray
 
-_SMALL = 100_000  # inputs up to which one thread has them all
+_SMALL = 100_000  # inputs up to which threads are not worth their start
 _PARTS = 4
 _QUANTILES = ndtri((np.arange(2**BITS) + 0.5) / 2**BITS)
 _QUANTILES /= _QUANTILES.std()  # the tails beyond the last are cut off: 1e-4 of the variance
@@ -122,6 +123,9 @@ def flat_tables(tables: FloatArray) -> FloatArray:
 
 def inputs_times(data: Sequences, weights: FloatArray) -> FloatArray:
     """X · weights, (P, K)."""
+    if len(data.inputs.data) <= _SMALL:
+        few: FloatArray = data.inputs @ weights
+        return few
     rows, out = _rows(data), np.empty((data.positions, weights.shape[1]))
     _on_parts(data, data.positions, lambda first, last: kernel.times(rows, weights, first, last, out))
     return out
@@ -129,6 +133,9 @@ def inputs_times(data: Sequences, weights: FloatArray) -> FloatArray:
 
 def inputs_transposed(data: Sequences, rows: FloatArray) -> FloatArray:
     """Xᵀ · rows, (D, K)."""
+    if len(data.inputs.data) <= _SMALL:
+        few: FloatArray = data.inputs.T @ rows
+        return few
     columns, out = Inputs(*data.columns), np.empty((data.inputs.shape[1], rows.shape[1]))
     rows = np.ascontiguousarray(rows)
     _on_parts(data, len(out), lambda first, last: kernel.gathered(columns, rows, first, last, out), columns.ptr)
