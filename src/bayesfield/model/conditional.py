@@ -25,7 +25,7 @@ from bayesfield.types import LARGEST, BoolArray, Cost, FloatArray, IntArray, Inv
 
 _FEW = 3  # labels of an input up to which each is added by itself
 OTHERS, TRANSITIONS = "others", "transition"  # templates of inputs whose names tell none, and of transitions
-_TEMPLATE = re.compile(r"((?:[+-]?\d+:)?(?:\[[^]]*\]|[^=:[])+)[=:]")
+_TEMPLATE = re.compile(r"((?:[+-]?\d+:)?+(?:\[[^]]*\]|[^=:[])+)[=:]")
 
 
 class Seen(NamedTuple):
