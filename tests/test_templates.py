@@ -143,7 +143,9 @@ def test_the_variance_with_the_largest_bound():
     a tenth of log v is 3e-3 nats here."""
     crf, data = _tiny()
     bound = _Bound(crf, data)
-    found = optimize.minimize_scalar(lambda x: bound.best(np.exp(x))[0], bounds=(-3, 3), method="bounded", options={"xatol": 0.05})
+    found = optimize.minimize_scalar(
+        lambda x: bound.best(np.exp(x))[0], bounds=(-3, 3), method="bounded", options={"xatol": 0.05}
+    )
     posterior = bf.fit_sequences(crf, data, prior=bf.Normal(variance="evidence"), form="mean-field")
     record = posterior.record.prior
     assert record.settled
@@ -162,7 +164,11 @@ def test_equal_inputs_are_counted_each():
     y = [data.labels[a:b].tolist() for a, b in zip(data.ptr[:-1], data.ptr[1:], strict=True)]
     prior = bf.Normal(variance="evidence")
     exact, ours = (
-        float(bf.fit_sequences(doubled, X, y, prior=prior, form=form, correction="none").record.prior.table["variance"].iloc[0])
+        float(
+            bf.fit_sequences(doubled, X, y, prior=prior, form=form, correction="none")
+            .record.prior.table["variance"]
+            .iloc[0]
+        )
         for form in ("dense", "mean-field")
     )
     assert ours < exact
