@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 import bayesfield as bf
 from bayesfield.analysis.folds import fold_of
-from bayesfield.analysis.temperature import ALIKE, TEMPERATURES
+from bayesfield.analysis.temperature import ALIKE, TEMPERATURES, warmest
 from bayesfield.model.conditional import CRF, as_sequences, seen_weights
 from bayesfield.types import InvalidInput
 
@@ -172,17 +172,12 @@ def test_the_choice_never_loses_on_its_own_folds(seen):
     assert row[both.candidates.index(both.temperature)] <= both.log_loss.min() + ALIKE
 
 
-@pytest.mark.usefixtures("_few_are_many")
-def test_widths_that_are_too_wide_are_cooled():
-    """Twelve copies of every input, independent where they stand for one: their sum varies twelve times too much. The
-    average over it loses, and the choice cools it."""
-    _, _, X, y = _problem(30)
-    crf = CRF(3, 360)
-    found = bf.cross_validated_temperature(
-        crf, [np.tile(x, 12) for x in X], y, bf.Normal(variance=1.0), (0, 0.1, 1), folds=2, splits=1
-    )
-    assert found.log_loss[-1] > found.log_loss.min() + 0.02
-    assert found.temperature < 1.0
+@pytest.mark.parametrize(
+    ("losses", "temperature"),
+    [([0.2, 0.21, 0.3], 0.0), ([0.2, 0.2001, 0.3], 0.1), ([0.3, 0.25, 0.2], 1.0), ([0.2, np.inf, np.inf], 0.0)],
+)
+def test_the_warmest_of_the_best_is_taken(losses, temperature):
+    assert warmest((0.0, 0.1, 1.0), np.array(losses)) == temperature
 
 
 def test_a_dense_posterior_s_temperature():
@@ -254,6 +249,16 @@ def test_the_estimator_leaves_small_ones_alone():
     chosen = bf.BayesianCRF("templates-cv", temperature=0.5, correction="none").fit(X, y)
     assert chosen.temperature_ == 0.5
     assert set(chosen.variance_) == {"w", "t", "transition"}
+
+
+def test_graphs_choose_nothing():
+    graphs = [(np.ones((2, 1)), np.array([[0, 1]]))] * 2
+    with pytest.raises(InvalidInput, match="sequences"):
+        bf.GraphCRF(temperature="cv").fit(graphs, [["a", "b"], ["a", "a"]])
+    fitted = bf.GraphCRF(temperature=0.0, correction="none").fit(graphs, [["a", "b"], ["a", "a"]])
+    p = [list(one.values()) for one in fitted.predict_marginals(graphs)[0]]
+    mode = bf.predict(fitted.posterior_, graphs, predictor="map").probabilities
+    np.testing.assert_allclose(p, mode[:2], atol=1e-10)
 
 
 @pytest.mark.parametrize("bad", [2.0, "warm", -1, None])

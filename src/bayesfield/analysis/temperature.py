@@ -58,7 +58,7 @@ def cross_validated_temperature(
     y: Sequence[Any] | None = None,
     prior: Prior | None = None,
     candidates: Sequence[float] = TEMPERATURES,
-    folds: int = 3,
+    folds: int = 4,
     *,
     variances: Sequence[float] | None = None,
     splits: int | None = None,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _UNIT = Normal(variance=1.0)  # the default, made once
 _VARIANCES = (0.1, 0.3, 1.0, 3.0, 10.0)  # tried with every temperature
-_FOLDS, _PARTS, _MANY = 3, 4, 40  # folds of "cv"; parts, one of which "auto" leaves out; sequences for that, at least
+_FOLDS, _MANY = 4, 40  # parts, all of which "cv" leaves out in turn, and "auto" one; sequences for that, at least
 
 
 def prior_from(given: Any, by_cross_validation: Callable[[], float], groups: str | None = None) -> Prior:
@@ -65,6 +65,8 @@ class Chosen:
 
     def prior_of(self, crf: CRF, data: Data) -> tuple[Prior, Chosen]:
         """The prior to fit with; with the temperature, where they are chosen together."""
+        if self.temperature == "cv" and not isinstance(data, Sequences):
+            raise InvalidInput('temperature="cv" is for sequences; with graphs give a number from 0 to 1')
         if isinstance(self.prior, str) and self.prior == "templates-cv":
             if not isinstance(data, Sequences):
                 raise InvalidInput('"templates-cv" is for sequences; graphs take prior="templates"')
@@ -95,7 +97,6 @@ class Chosen:
         tried = TEMPERATURES[:-1] if independent and record.correction.kind == "none" else TEMPERATURES
         crf: Any = posterior.field
         choice = cross_validated_temperature(
-            crf, data, prior=prior.scaled(1.0), candidates=tried, folds=_PARTS if splits else _FOLDS, splits=splits,
-            rng=self.seed,
-        )  # fmt: skip
+            crf, data, None, prior.scaled(1.0), tried, _FOLDS, splits=splits, rng=self.seed
+        )
         return posterior.at_temperature(choice.temperature)
