@@ -36,6 +36,8 @@ NAMES = (
     "certificate",
     "cluster",
     "images",
+    "dense",
+    "mixing",
 )
 PACKAGES = (
     "bayesfield",

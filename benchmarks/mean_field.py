@@ -24,11 +24,11 @@ from benchmarks.chunking import problem, sequences_of
 from benchmarks.corpus import SENTENCES, TEST, corpus, f1
 
 VARIANCES = (1.0, 0.3, 0.1)
-_DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
+DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 
 
 def letters(counts: list[int]) -> None:
-    words = Words(_DATA)
+    words = Words(DATA)
     rng = np.random.default_rng(0)
     test = words.sequences(rng.choice(words.others, 200, replace=False))
     for count in counts:

@@ -141,3 +141,34 @@ def test_sklearn_crfsuite_side_by_side(tmp_path):
         assert own == [pytest.approx(p, abs=PROBABILITIES) for p in other]
     assert metrics.flat_accuracy_score(y[8:], here.predict(X[8:])) == pytest.approx(here.score(X[8:], y[8:]))
     assert pickle.loads(pickle.dumps(here)).predict(X[8:]) == here.predict(X[8:])
+
+
+# --- c1 ---------------------------------------------------------------------------------------------------------------
+
+LOSS = 1e-6  # relative, of the penalised log-likelihood
+NEARLY = 1e-3  # weights below it count as zero: where crfsuite stops, some have not arrived there yet
+
+
+@pytest.mark.parametrize(("c1", "c2", "possible"), [(0.5, 0.05, "all"), (2.0, 1e-3, "all"), (0.1, 1.0, "seen")])
+def test_c1_is_l1(corpus, c1, c2, possible, tmp_path):
+    X, y = corpus
+    if possible == "seen":  # crfsuite has a weight of an attribute that was seen as 0, too
+        X = [[{name: value for name, value in item.items() if value is not False} for item in s] for s in X]
+    _, info = trained(X, y, c2, tmp_path, c1=c1, **(ALL if possible == "all" else {}))
+    variance = 1 / (2 * c2)
+    net = bf.ElasticNet(c1, relaxed=False)
+    ours = bf.BayesianCRF(variance, method=net, possible=possible, correction="none", predictor="map").fit(X, y)
+    theirs = np.array(
+        [info.state_features.get(name, 0.0) for name in ours.state_features_]
+        + [info.transitions.get(name, 0.0) for name in ours.transition_features_]
+    )
+    mode, objective = ours.posterior_.mode, ours.posterior_.objective
+
+    def loss(w):
+        return -objective.log_likelihood(objective.at(w)) + c2 * (w @ w) + c1 * np.abs(w).sum()
+
+    assert loss(mode) <= loss(theirs) * (1 + 1e-10)
+    assert loss(theirs) == pytest.approx(loss(mode), rel=LOSS)
+    differ = (mode != 0.0) != (theirs != 0.0)
+    assert np.maximum(np.abs(mode), np.abs(theirs))[differ].max(initial=0.0) < NEARLY
+    assert c1 < 0.5 or (mode == 0.0).any()

@@ -308,3 +308,22 @@ def test_chains_that_do_not_mix_are_noticed():
         posterior.evidence()
     weak = bf.sample(field, np.repeat([0.1, 0.3], [25, 40]), 200, rng)
     assert bf.fit(field, weak, engine="sampled", correction="none").record.status.converged
+
+
+def test_searches_come_back_from_another_phase():
+    """Answers with one common cause: stronger couplings, where the search begins, put all chains where no case is.
+
+    The mode within 0.3 sd of the exact one in each of 78 parameters: 5 times the engine's error, 4.6e-5 by chance.
+    """
+    rng = np.random.default_rng(2)
+    common = 0.6 * rng.normal(size=(3000, 1))
+    X = (common + 0.8 * rng.normal(size=(3000, 12)) > 1.3).astype(int)
+    field = bf.pairwise(12, [(i, j) for i in range(12) for j in range(i)], (0, 1))
+    exact = bf.fit(field, X, engine="exact", correction="none")
+    start = exact.mode + np.where(np.arange(78) < 12, 0.0, 0.5)
+    mean = bf.infer(field, start).mean[:12]
+    assert mean.min() > 0.5 > X.mean(axis=0).max()  # another phase
+    sampled = bf.fit(field, X, engine=bf.Sampled(chains=4096), start=start, correction="none")
+    assert sampled.record.status.outcome is bf.Outcome.OPTIMUM, sampled.record.status
+    assert len(sampled.record.iterations) < 25
+    np.testing.assert_allclose(sampled.mode, exact.mode, atol=0.3 * exact.sd.min())

@@ -41,6 +41,7 @@ from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.kernels.jit import CacheWarning
 from bayesfield.learning.baselines.max_margin import MaxMargin, max_margin
 from bayesfield.learning.search.contrastive import ContrastiveDivergence
+from bayesfield.learning.search.elastic.elastic_net import ElasticNet
 from bayesfield.learning.search.iterative_scaling import IterativeScaling
 from bayesfield.learning.search.pseudo_likelihood import PseudoLikelihood
 from bayesfield.model.adaptive_prior import ARD, Cauchy, Templates
@@ -53,6 +54,7 @@ from bayesfield.model.ordinal import ordinal
 from bayesfield.model.partitions import CaseFiles, SequenceFiles
 from bayesfield.model.prior import Normal
 from bayesfield.model.scales import recoding
+from bayesfield.model.smooth.prior import Smooth
 from bayesfield.posterior.evidence import LogEvidence
 from bayesfield.posterior.imputation import Imputation
 from bayesfield.posterior.posterior import Posterior
@@ -104,6 +106,7 @@ __all__ = [
     "Check",
     "ContrastiveDivergence",
     "Draws",
+    "ElasticNet",
     "Engine",
     "Enumeration",
     "Evidence",
@@ -141,6 +144,7 @@ __all__ = [
     "Sampled",
     "Sampler",
     "SequenceFiles",
+    "Smooth",
     "Status",
     "StructurePosterior",
     "TemperatureChoice",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bayesfield.model.prior import GONE
 from bayesfield.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
@@ -100,11 +101,14 @@ def corrected(
     settled: bool = True,
     failed: float = 0.0,
 ) -> Corrected:
-    """With the record of how far the mean and the widths moved from Laplace's."""
+    """With the record of how far the mean and the widths moved from Laplace's. Parameters that were left out, which
+    cannot move, do not count."""
     if not len(mode):
         return Corrected(mean, precision, CorrectionRecord(kind))
-    shift = np.abs(mean - mode) / laplace.sd
-    ratio = float(np.median(precision.sd / laplace.sd))
+    there = laplace.sd > 2.0 * GONE**-0.5
+    there = there if there.any() else np.ones(len(mode), dtype=np.bool_)
+    shift = (np.abs(mean - mode) / laplace.sd)[there]
+    ratio = float(np.median((precision.sd / laplace.sd)[there]))
     moved = float(np.sqrt(np.mean(shift**2))), float(shift.max())
     return Corrected(mean, precision, CorrectionRecord(kind, steps, moved, ratio, error, settled, failed))
 

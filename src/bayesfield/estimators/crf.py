@@ -16,10 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 from bayesfield import parallel
 from bayesfield.estimators.priors import Chosen
 from bayesfield.estimators.shapes import Data, Shape, shape_of
+from bayesfield.learning.search.elastic.elastic_net import ElasticNet
 from bayesfield.model.adaptive_prior import ARD, Templates
 from bayesfield.model.conditional import Sequences, is_open
 from bayesfield.model.graphs import Graphs
 from bayesfield.model.prior import Normal, Prior
+from bayesfield.model.smooth.prior import Smooth
 from bayesfield.prediction.n_best import n_best_sequences
 from bayesfield.prediction.spans import Span, spans_of_labels
 from bayesfield.types import FitWarning, InvalidInput
@@ -27,6 +29,7 @@ from bayesfield.types import FitWarning, InvalidInput
 if TYPE_CHECKING:
     from bayesfield.fitting.plan import Correction
     from bayesfield.inference.contract import Engine
+    from bayesfield.learning.search.learner import Learner
     from bayesfield.posterior.posterior import Posterior
     from bayesfield.prediction.tally import Prediction
 
@@ -50,9 +53,11 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
     mode. engine: inference on graphs, as in ``bf.fit``. directed: whether the edges of a graph have a direction.
     latent: states behind each label, as in ``bf.CRF``. possible: "all" has a weight for each attribute and label, and
     each pair of labels; "seen", which is crfsuite's way, for those only that the training data show, at least
-    min_frequency times: a corpus then has a sixteenth of the weights, and the others are zero. random_state: an int,
-    the seed of all draws. verbose: whether ``fit`` shows its steps. client: a dask.distributed.Client, or the address
-    of its scheduler, whose workers keep the data while the weights are fitted.
+    min_frequency times: a corpus then has a sixteenth of the weights, and the others are zero. l1: of an absolute
+    penalty, crfsuite's c1, which sets weights to zero; those that stay are fitted again without it
+    (``bf.ElasticNet``). random_state: an int, the seed of all draws. verbose: whether ``fit`` shows its steps. client:
+    a dask.distributed.Client, or the address of its scheduler, whose workers keep the data while the weights are
+    fitted.
 
     Labels may be missing: None where one is not known, a set where it is one of several. What is open is summed over by
     ``fit``, and ``impute`` fills it in.
@@ -65,7 +70,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         self,
         prior: Prior | float | str = 1.0,
         *,
-        method: str = "auto",
+        method: str | Learner = "auto",
         correction: Correction = "auto",
         predictor: str = "marginal",
         temperature: float | str = "auto",
@@ -76,6 +81,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         latent: int = 1,
         possible: str = "all",
         min_frequency: float = 0,
+        l1: float = 0.0,
         random_state: int | None = 0,
         time_limit: float | None = None,
         verbose: bool | None = None,
@@ -93,6 +99,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         self.latent = latent
         self.possible = possible
         self.min_frequency = min_frequency
+        self.l1 = l1
         self.random_state = random_state
         self.time_limit = time_limit
         self.verbose = verbose
@@ -117,7 +124,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         options: dict[str, Any] = {
             "prior": prior,
             "engine": self.engine,
-            "method": self.method,
+            "method": self._method(),
             "correction": self.correction,
             "max_iterations": self.max_iterations,
             "rng": self.random_state,
@@ -248,13 +255,23 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
             self._shape.keep_seen(data, max(self.min_frequency, 1e-300))
             self.crf_ = self._shape.crf
 
+    def _method(self) -> str | Learner:
+        if self.l1 == 0.0:
+            return self.method
+        if self.method != "auto":
+            raise InvalidInput(
+                f'l1 is found by bf.ElasticNet: leave method at "auto", or give method=bf.ElasticNet(...) instead of '
+                f"l1; got {self.method!r} and l1={self.l1!r}"
+            )
+        return ElasticNet(self.l1)
+
     def _variance_of(self, prior: Prior) -> Any:
         """The number, or by group what the data chose."""
         chosen = self.posterior_.record.prior
         if chosen is None:
             return prior.variance if isinstance(prior, Normal | Templates) else None
         found = chosen.table["variance"]
-        return found.to_dict() if isinstance(prior, ARD | Templates) else float(found.iloc[0])
+        return found.to_dict() if isinstance(prior, ARD | Smooth | Templates) else float(found.iloc[0])
 
     def __sklearn_tags__(self) -> Tags:
         """Inputs are lists of sequences or graphs, which scikit-learn's own checks do not make."""
@@ -302,7 +319,7 @@ class GraphCRF(BayesianCRF):
         self,
         prior: Prior | float | str = 1.0,
         *,
-        method: str = "auto",
+        method: str | Learner = "auto",
         correction: Correction = "auto",
         predictor: str = "marginal",
         temperature: float | str = "auto",
@@ -313,6 +330,7 @@ class GraphCRF(BayesianCRF):
         latent: int = 1,
         possible: str = "all",
         min_frequency: float = 0,
+        l1: float = 0.0,
         random_state: int | None = 0,
         time_limit: float | None = None,
         verbose: bool | None = None,
@@ -331,6 +349,7 @@ class GraphCRF(BayesianCRF):
             latent=latent,
             possible=possible,
             min_frequency=min_frequency,
+            l1=l1,
             random_state=random_state,
             time_limit=time_limit,
             verbose=verbose,

@@ -94,7 +94,11 @@ class Chosen:
         prior = posterior.prior_in_force()
         assert prior is not None
         # widths that were not corrected are too wide at the mode: they are cooled, or left
-        tried = TEMPERATURES[:-1] if independent and record.correction.kind == "none" else TEMPERATURES
+        tried: tuple[float, ...] = (
+            TEMPERATURES[:-1] if independent and record.correction.kind == "none" else TEMPERATURES
+        )
+        if independent and posterior.laplace_precision is None:  # a learner's, which is not found anew
+            tried = (0.0, 1.0)
         crf: Any = posterior.field
         choice = cross_validated_temperature(
             crf, data, None, prior.scaled(1.0), tried, _FOLDS, splits=splits, rng=self.seed

@@ -15,6 +15,7 @@ from bayesfield.correction.second_order import Corrected
 from bayesfield.fitting.display import LONG, shown
 from bayesfield.fitting.plan import SAMPLED, Planned, Request, make_plan
 from bayesfield.fitting.prior_learning import adapted
+from bayesfield.fitting.smooth_prior import numbers_in
 from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.learning.precision.at import precision_at
 from bayesfield.learning.precision.dense import DensePrecision
@@ -24,6 +25,7 @@ from bayesfield.learning.search.minimise import checked_start, search, starting_
 from bayesfield.learning.search.optimum import QUIET, Optimum, Progress
 from bayesfield.learning.search.sampled_newton import sampled_newton, sampled_start
 from bayesfield.learning.search.tied import surfaced, tied_start
+from bayesfield.model.smooth.prior import Smooth
 from bayesfield.posterior.certificate import certify, warn
 from bayesfield.posterior.check import check_fit
 from bayesfield.posterior.posterior import Posterior, reason_for_refusal
@@ -122,7 +124,7 @@ def fit_objective(model: Parametrised, objective: Objective, request: Request, d
         found.objective,
         corrected.skewness,
         None if found.own or request.method == "ep" else found.precision,
-        request.prior if learned is None else _resolved(request.prior, found.objective.prior),
+        request.prior if learned is None else _resolved(request.prior, found.objective.prior, learned),
         corrected.marginals,
     )
 
@@ -233,6 +235,10 @@ class _Fit:
         form = request.form if request.by_itself and learner.own_precision else ""
         asked = SearchRequest(given, request.tolerance, request.max_iterations, form, self.progress)
         learned = learner.learn(self.planned.objective, asked)
+        if learned.objective is not None:
+            o = learned.objective
+            fitted = self._with_form(o, o, learned.optimum, learner.name, "")
+            return fitted, (*plan.reasons, *learned.remarks), None
         if learned.precision is not None:
             o, status = self.planned.objective, learned.optimum.point.status
             fitted = FittedMode(o, o, learned.optimum, learned.precision, status, learner.name, repr(learner), own=True)
@@ -388,6 +394,8 @@ def _with_noise(fitted: FittedMode, corrected: Corrected) -> Corrected:
     return corrected._replace(record=replace(corrected.record, error=error))
 
 
-def _resolved(prior: Prior, chosen: GaussianPrior) -> Prior:
-    """The prior with the variances that the data chose."""
+def _resolved(prior: Prior, chosen: GaussianPrior, record: PriorRecord) -> Prior:
+    """The prior with what the data chose."""
+    if isinstance(prior, Smooth):
+        return prior.chosen(numbers_in(record.table))
     return prior if chosen.tails is not None or not chosen.independent else chosen.scaled(1.0)

@@ -292,9 +292,11 @@ def _refuse_learner(learner: Any, objective: Objective, request: Request) -> Non
     if not data.here:
         raise InvalidInput(f'with a client method is "auto", "newton" or "lbfgs"; got {request.method!r}')
     if data.weights is not None and not learner.weighted:
-        raise InvalidInput(f'with weights method is "auto", "newton", "lbfgs" or "pseudo_likelihood"; got "{name}"')
+        raise InvalidInput(
+            f'with weights method is "auto", "newton", "lbfgs", "pseudo_likelihood" or bf.ElasticNet(...); got "{name}"'
+        )
     if learner.needs_log_z and not request.engine.traits.has_log_z:
-        raise InvalidInput("iterative scaling watches log Z, which sampling does not give; take another engine")
+        raise InvalidInput(f'method="{name}" watches log Z, which sampling does not give; take another engine')
     if not learner.at_mode and request.correction in ("mean", "variational"):
         raise InvalidInput(
             f'correction={request.correction!r} starts from the mode of the posterior, and method="{name}" ends beside '

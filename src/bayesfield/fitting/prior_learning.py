@@ -13,7 +13,6 @@ own bound (fitting.bound_learning).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,14 +21,17 @@ import pandas as pd
 from scipy import linalg
 
 from bayesfield.fitting.bound_learning import learned_by_bound
+from bayesfield.fitting.smooth_prior import smoothed
 from bayesfield.learning.objective import GaussianPrior
 from bayesfield.learning.search.optimum import QUIET, Progress
 from bayesfield.model.prior import GONE, Parametrised, Prior, Shared
+from bayesfield.model.smooth.prior import Smooth
 from bayesfield.posterior.prior_record import PriorRecord
 from bayesfield.types import BoolArray, FloatArray, InvalidInput
 
 if TYPE_CHECKING:
     from bayesfield.fitting.pipeline import FittedMode
+    from bayesfield.fitting.smooth_prior import Solve
 
 _ROUNDS = 100
 _FIRST = 2  # rounds before any group is dropped
@@ -38,9 +40,6 @@ _STILL = 1e-4  # move of a mode, root mean square in posterior sd
 _FLAT = 1e-9  # nats
 _GRID = np.exp(np.linspace(np.log(1e-6), np.log(1e8), 421))  # α
 _LEAST_CURVATURE = 1e-3  # of a heavy tail's curvature at its centre: in the tails it is negative
-
-
-Solve = Callable[[GaussianPrior, FloatArray], "FittedMode"]  # under a prior, from where to begin
 
 
 def adapted(
@@ -55,6 +54,8 @@ def adapted(
     a mean-field posterior."""
     if first.objective.prior.tails is not None:
         return _heavy(first, solve)
+    if isinstance(prior, Smooth):
+        return smoothed(prior, model, first, solve)
     if not first.objective.prior.independent:
         raise InvalidInput("variances are learned of independent parameters; the prior has a covariance matrix")
     if first.precision.form == "mean-field":

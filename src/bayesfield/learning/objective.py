@@ -22,25 +22,30 @@ from scipy import linalg
 from bayesfield.inference.contract import Engine, Price
 from bayesfield.learning.phases.base import Answer, Phase
 from bayesfield.model.prior import Normal, Parametrised, Prior, Shared
+from bayesfield.model.smooth.coupling import Coupling
 from bayesfield.response.base import Response, WeightedResponse, fits_dense
-from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Outcome, Status
+from bayesfield.types import BoolArray, FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Outcome, Status
 
 _SMALL_BLOCK = 1000  # parameters whose square is a trifle
 
 
 @dataclass(frozen=True, eq=False)
 class GaussianPrior:
-    """N(location, Λ). precision: Λ⁻¹, its diagonal (F,) where the parameters are independent, else the matrix (F, F).
+    """N(location, Λ). precision: Λ⁻¹, its diagonal (F,) where the parameters are independent, else the matrix (F, F);
+    or coupling: what ties parameters with a structure, beside a diagonal that is 0 for these.
 
     tails: (F,) scales of the parameters whose prior is a Cauchy, infinite for the others; None where all are Gaussian.
     Location and precision are then its expansion about the mode (fitting.prior_learning). learned: the variances that
-    the data are to choose.
+    the data are to choose. fixed: (F,) which parameters the prior alone holds where they are, by a precision
+    beside which the slope of the likelihood is nothing.
     """
 
     location: FloatArray
     precision: FloatArray
     tails: FloatArray | None = None
     learned: tuple[Shared, ...] = ()
+    coupling: Coupling | None = None
+    fixed: BoolArray | None = None
 
     @property
     def size(self) -> int:
@@ -50,11 +55,13 @@ class GaussianPrior:
     @property
     def independent(self) -> bool:
         """Whether Λ⁻¹ is diagonal."""
-        return self.precision.ndim == 1
+        return self.precision.ndim == 1 and self.coupling is None
 
     @property
     def diagonal(self) -> FloatArray:
         """diag(Λ⁻¹), (F,)."""
+        if self.coupling is not None:
+            return self.precision + self.coupling.scattered(np.diag(self.coupling.precision))
         return self.precision if self.independent else np.diag(self.precision)
 
     @cached_property
@@ -69,32 +76,36 @@ class GaussianPrior:
 
     def matrix(self) -> FloatArray:
         """Λ⁻¹, (F, F)."""
-        return np.diag(self.precision) if self.independent else self.precision
+        return self.plus(np.zeros((self.size, self.size)))
 
     @property
     def bound(self) -> FloatArray:
         """d, (F,), with δᵀΛ⁻¹δ ≤ Σ_k d_k δ_k²: the sums of the rows' absolute values."""
+        if self.coupling is not None:
+            return self.precision + self.coupling.scattered(np.abs(self.coupling.precision).sum(axis=1))
         return self.precision if self.independent else np.abs(self.precision).sum(axis=1)
 
     def times(self, vectors: FloatArray) -> FloatArray:
         """Λ⁻¹ · vectors, for (F,) or (F, D)."""
         if self.precision.ndim == 2:
             return self.precision @ vectors
-        return self.precision * vectors if vectors.ndim == 1 else self.precision[:, None] * vectors
+        alone = self.precision * vectors if vectors.ndim == 1 else self.precision[:, None] * vectors
+        return alone if self.coupling is None else self.coupling.added(alone, vectors)
 
     def rooted(self, noise: FloatArray) -> FloatArray:
         """(F, D) vectors with covariance Λ⁻¹ from standard normal ones."""
         if self.precision.ndim == 2:
             return np.asarray(linalg.cholesky(self.precision, lower=True) @ noise)
-        return np.sqrt(self.precision)[:, None] * noise
+        alone = np.sqrt(self.precision)[:, None] * noise
+        return alone if self.coupling is None else self.coupling.rooted(alone, noise)
 
     def plus(self, matrix: FloatArray) -> FloatArray:
         """matrix + Λ⁻¹; the matrix is changed in place."""
-        if self.independent:
-            matrix[np.diag_indices_from(matrix)] += self.precision
-        else:
+        if self.precision.ndim == 2:
             matrix += self.precision
-        return matrix
+            return matrix
+        matrix[np.diag_indices_from(matrix)] += self.precision
+        return matrix if self.coupling is None else self.coupling.add_to(matrix)
 
     def pull(self, parameters: FloatArray) -> FloatArray:
         """−∇ log p(λ) = Λ⁻¹ (λ − μ)."""
@@ -115,12 +126,22 @@ class GaussianPrior:
         if self.independent:
             own, away = self.precision[gaussian], (parameters - self.location)[gaussian]
             return cauchy + 0.5 * float(np.log(own / (2.0 * np.pi)).sum() - own @ away**2)
-        volume = float(np.linalg.slogdet(self.precision)[1]) - self.size * float(np.log(2.0 * np.pi))
+        volume = self.log_det - self.size * float(np.log(2.0 * np.pi))
         return cauchy + 0.5 * volume + self.log_kernel(parameters)
+
+    @property
+    def log_det(self) -> float:
+        """log det Λ⁻¹."""
+        if self.precision.ndim == 2:
+            return float(np.linalg.slogdet(self.precision)[1])
+        alone = self.precision if self.coupling is None else self.precision[self.coupling.is_apart]
+        return float(np.log(alone).sum()) + (0.0 if self.coupling is None else self.coupling.log_det)
 
     @cached_property
     def covariance(self) -> FloatArray:
         """Λ, (F, F)."""
+        if self.coupling is not None:
+            return self.coupling.covariance_of_all()
         return np.diag(1.0 / self.precision) if self.independent else linalg.inv(self.precision)
 
     def scaled(self, factor: float) -> Normal:
@@ -132,7 +153,9 @@ class GaussianPrior:
 
 def gaussian(prior: Prior, model: Parametrised) -> GaussianPrior:
     """A model's prior as a user stated it; where the data are to choose it, where the search begins."""
-    return GaussianPrior(prior.location(model), prior.precision(model), prior.tails(model), prior.learned(model))
+    coupling = prior.coupling(model)
+    precision = prior.precision(model) if coupling is None else coupling.apart
+    return GaussianPrior(prior.location(model), precision, prior.tails(model), prior.learned(model), coupling)
 
 
 def flat(size: int) -> GaussianPrior:
@@ -268,7 +291,7 @@ class Objective:
             hidden=any(contrasts),
             samples=first.samples,
             free_phases=contrasts.count(False),
-            blocks=self.prior.independent
+            blocks=(self.prior.independent or self.prior.coupling is not None)
             and not any(contrasts)
             and not first.samples
             and traits[0].exact
@@ -292,9 +315,12 @@ class Objective:
 
     def point(self, parameters: FloatArray, answers: tuple[Answer, ...]) -> Point:
         """From the answers of the phases."""
-        gradient = self.prior.pull(parameters) - self.statistic
+        pull = self.prior.pull(parameters)
+        gradient = pull - self.statistic
         for phase, answer in zip(self.phases, answers, strict=True):
             gradient += phase.weight * answer.mean
+        if self.prior.fixed is not None:
+            gradient[self.prior.fixed] = pull[self.prior.fixed]
         status = answers[0].status
         for answer in answers:
             status = status if not status.converged else answer.status if not answer.status.converged else status
@@ -313,6 +339,8 @@ class Objective:
             values = np.where(found.good, values + phase.weight * found.log_z, np.inf)
             gradients += phase.weight * found.means
             kept.append(found.states)
+        if self.prior.fixed is not None:
+            gradients[:, self.prior.fixed] = pulls[:, self.prior.fixed]
         return Points(values, gradients, kept)
 
     def values(self, points: FloatArray) -> FloatArray:

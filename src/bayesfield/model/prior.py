@@ -1,15 +1,20 @@
 """Priors of the parameters: Gaussian, λ ~ N(mean, Λ), equation (2); learned from the data; with heavy tails."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg
 
 from bayesfield.types import LARGEST, FloatArray, IntArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.model.smooth.coupling import Coupling
 
 EVIDENCE = "evidence"
 # Bounds of prior variances v. The precision is P = N·C + 1/v, with curvatures C of a case about 1/4 and below. With
@@ -55,6 +60,10 @@ class Prior(ABC):
     @abstractmethod
     def location(self, field: Parametrised) -> FloatArray:
         """Prior mean, (F,)."""
+
+    def coupling(self, field: Parametrised) -> Coupling | None:
+        """What ties parameters to one another, where that has a structure (``bf.Smooth``); else None."""
+        return None
 
     def learned(self, field: Parametrised) -> tuple[Shared, ...]:
         """The variances that the data are to choose."""
@@ -157,7 +166,8 @@ def as_prior(prior: Any) -> Prior:
         return Normal(variance=1.0)
     if not isinstance(prior, Prior):
         raise InvalidInput(
-            f"the prior is a bf.Normal, such as bf.Normal(variance=0.25), a bf.ARD or a bf.Cauchy; got {prior!r}"
+            "the prior is a bf.Normal, such as bf.Normal(variance=0.25), a bf.ARD, a bf.Cauchy or a bf.Smooth; got "
+            f"{prior!r}"
         )
     return prior
 

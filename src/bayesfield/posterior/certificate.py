@@ -140,6 +140,8 @@ def _of_draws(correction: CorrectionRecord) -> tuple[str, str]:
 def _uncompared(model: Parametrised, record: FitRecord, log_z: bool) -> tuple[str, str]:
     """Without weighted draws the correction's own marks decide."""
     kind = record.correction.kind
+    if record.method == "elastic_net" and "beside" in record.correction.reason:
+        return FAIR, "the parameters that stay are where the penalty has them: relaxed=True fits them again without it"
     if record.method in LEARNERS:
         return FAIR, f"by {record.method}, whose end is not the posterior's mode: posterior.check() tells how far"
     if kind == "profile" and record.correction.partial:

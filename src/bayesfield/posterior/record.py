@@ -232,7 +232,7 @@ class FitRecord:
         value = self.log_likelihood
         return "\n".join(
             [
-                *([f"method      {self.method}"] if self.method in LEARNERS else []),
+                *([f"method      {self.method}"] if self.method in (*LEARNERS, "elastic_net") else []),
                 f"engine      {self.engine}",
                 *(f"            {reason}" for reason in self.choice),
                 f"response    {self.response}",

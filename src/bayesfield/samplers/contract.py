@@ -48,7 +48,8 @@ class Problem:
         """Of the data and the prior, up to rounding; not of the rough shape."""
         o = self.objective
         N = max(o.weight, 1.0)
-        parts = (np.array([o.weight]), o.statistic / N, o.prior.location, o.prior.precision)
+        parts = [np.array([o.weight]), o.statistic / N, o.prior.location, o.prior.precision]
+        parts += [] if o.prior.coupling is None else [o.prior.coupling.covariance]
         return hashlib.sha256(b"".join((np.round(p, 8) + 0.0).tobytes() for p in parts)).hexdigest()[:16]
 
 

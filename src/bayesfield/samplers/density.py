@@ -47,7 +47,7 @@ def fast_target(objective: Objective, engine: Engine) -> Target | None:
         weight=objective.weight,
         location=prior.location,
         diagonal=prior.precision if prior.independent else np.zeros(size),
-        matrix=np.empty((0, 0)) if prior.independent else prior.precision,
+        matrix=np.empty((0, 0)) if prior.independent else prior.matrix(),
     )
 
 

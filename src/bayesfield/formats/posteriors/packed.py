@@ -24,6 +24,7 @@ from bayesfield.model.adaptive_prior import ARD, Cauchy, Templates
 from bayesfield.model.conditional import CRF, Seen
 from bayesfield.model.field import FactorBlock, RandomField, as_states
 from bayesfield.model.prior import Normal, Prior
+from bayesfield.model.smooth.prior import Smooth
 from bayesfield.posterior.prior_record import PriorRecord
 from bayesfield.posterior.record import Certificate, Check, FitRecord, Plan
 from bayesfield.types import Cost, IntArray, InvalidInput, Outcome, Status
@@ -32,7 +33,7 @@ KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         *(Auto, Bethe, Enumeration, Exact, Kikuchi, Sampled),
-        *(ARD, Cauchy, Normal, Templates),
+        *(ARD, Cauchy, Normal, Smooth, Templates),
         *(Certificate, Check, CorrectionRecord, FitRecord, Iteration, Plan, PriorRecord, Start, Starts, Status),
         *(DrawnMarginals, FactorBlock, ProfiledMarginals, SkewedMarginals),
     )

@@ -13,9 +13,9 @@ further sweep:
   the scatter of whole chains, which therefore know of autocorrelation.
 
 Limits. A mode of correlation r after the burn-in leaves about r/3 of its initial distance in the means; 4,096 chains
-have a noise of 0.02 or so. Beyond the noise of the figure itself (four standard errors along v and for the energy; for
-the largest of many one in 10,000) r may be 0.05 along v and 0.1 for single variables. Differences of groups: one in
-1,000 by chance among all. Together a false alarm comes about once in 1,000.
+have a noise of 0.02 or so, and more than 16,384 are not asked. Beyond the noise of the figure itself (four standard
+errors along v and for the energy; for the largest of many one in 10,000) r may be 0.05 along v and 0.1 for single
+variables. Differences of groups: one in 1,000 by chance among all. Together a false alarm comes about once in 1,000.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from bayesfield.types import FloatArray
 if TYPE_CHECKING:
     from bayesfield.graph.structure import Graph
 
-FEWEST = 16  # chains that can tell
+FEWEST = 16  # chains that can tell …
+_ENOUGH = 16_384  # … and that tell all that is asked: their noise is below what is allowed
 WAYS = ("at random", "at low temperature", "at the data")
 _SQUARE = 1000  # variables whose square is a trifle
 _ALONG, _SINGLE = 0.05, 0.1  # correlations allowed, along v and for one variable
@@ -86,6 +87,8 @@ def judge(
     groups: chain c began in way c mod groups. parts: batches of chains with potentials of their own; thetas
     (batches, T). None where the chains are too few to tell.
     """
+    if parts == 1 and len(before) > _ENOUGH:
+        before, kept = before[:_ENOUGH], kept[:, :_ENOUGH]
     chains, n = before.shape
     if chains < FEWEST or chains < 4 * parts or n == 0:
         return None

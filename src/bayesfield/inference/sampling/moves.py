@@ -40,6 +40,11 @@ class Moves(Protocol):
 
     def copy(self) -> Self: ...
 
+    @property
+    def worn(self) -> bool:
+        """Whether it was made for potentials too far from these to be of use."""
+        ...
+
 
 class Single(NamedTuple):
     """Gibbs sweeps, a variable at a time. scores: as ``gibbs_chains.run`` takes them."""
@@ -54,6 +59,10 @@ class Single(NamedTuple):
 
     def copy(self) -> Single:
         return self
+
+    @property
+    def worn(self) -> bool:
+        return False
 
     def __str__(self) -> str:
         return "by single sites"
@@ -75,6 +84,10 @@ class Clusters(NamedTuple):
 
     def copy(self) -> Clusters:
         return self
+
+    @property
+    def worn(self) -> bool:
+        return False
 
     def __str__(self) -> str:
         return "by clusters"

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 _BATCHES = 16  # groups of chains: their spread is the Monte-Carlo error
 _MOST_CHAINS = 40_000  # that a fit takes by itself
 _MOST_STATES = 2e7  # of chains, for a mode
+_BRIEF = 4  # times fewer sweeps before a search is near
 _SHRINKABLE = 2000  # parameters up to which a dense target of the shrinkage is made
 MANY_NEIGHBOURS = 12  # on average, beyond which messages are not asked
 MOVES = ("auto", "single", "clusters", "tempering")
@@ -92,6 +93,11 @@ class Sampled(Options):
         very many cases the error that _MOST_STATES leave is enough: widths are then too small by half its square."""
         error = max(self.error, float(np.sqrt(cases / _MOST_STATES)))
         return replace(self, chains=max(self.chains, min(4 * int(cases), _MOST_CHAINS)), error=error)
+
+    @property
+    def brief(self) -> Sampled:
+        """With a quarter of the sweeps, for steps on the way to where all of them count."""
+        return replace(self, sweeps=max(self.snapshots, self.sweeps // _BRIEF))
 
     def price(self, graph: Graph, size: int) -> Price:
         """Updates of sites, faster where all factors are binary pairs; samples times the square of the features."""
@@ -213,7 +219,9 @@ class Sampled(Options):
         chains = self._counted(graph, thetas, start, parts)
         if chains.mixing is None or chains.mixing.mixed:
             return chains
-        for name in self._others(graph, thetas, "single" if start.moves is None else start.moves.name):
+        last = self._single if start.moves is None else start.moves
+        worn = chains.moves is not None and chains.moves.worn
+        for name in [last.name] if worn else self._others(graph, thetas, last.name):
             moves = self._moves(graph, thetas, name, len(start.seeds))
             states, seeds = chains.states[-1].copy(), chains.seeds.copy()
             begun = self._burnt_in(graph, thetas, states, seeds, start.groups, moves)

@@ -29,7 +29,8 @@ _RATE = 0.5  # of swaps between neighbours
 _FEWEST, _MOST = 3, 64  # temperatures
 _PILOTS = 256  # chains of pilot runs, …
 _GRID, _AT_EACH = 32, 5  # … which are annealed in so many steps, of so many sweeps, …
-_ROUNDS, _SETTLE, _SWAPS = 2, 10, 30  # … and then swap: so many times, without and with counting
+_ROUNDS, _SETTLE, _SWAPS = 2, 10, 30  # … and then swap: so many times, without and with counting …
+_MORE_ROUNDS, _LEAST_RATE = 6, 0.2  # … and on, while a rate is below that: where phases change within one step
 _LEVELS_A_ROUND = 8  # a sweep of a longer ladder is as many rounds of swaps as states need to climb on
 _COOLING = 2  # sweeps at each temperature for the states that a ladder begins with
 _GAUSSIAN = 0.564  # rejection rate over β-step times sd of θ(x), where that is small: 1/√π
@@ -58,6 +59,10 @@ class Tempering:
     def rates(self) -> FloatArray:
         """Mean probability of a swap between neighbours, from β = 0 up, (R−1,)."""
         return self.swapped / max(self.tried, 1)
+
+    @property
+    def worn(self) -> bool:
+        return bool(self.rates.min(initial=1.0) < _LEAST_RATE)
 
     def copy(self) -> Tempering:
         """With counters at zero."""
@@ -120,12 +125,14 @@ def place(graph: Graph, theta: FloatArray, inner: Moves, seed: int) -> FloatArra
         width.append(energies_of(graph, thetas, states).std())
     mean_width = (np.array(width[1:]) + np.array(width[:-1])) / 2
     betas = _spaced(grid, _GAUSSIAN * mean_width * np.diff(grid))
-    for k in range(_ROUNDS):
+    for k in range(_MORE_ROUNDS):
         ladder, top = _annealed(graph, thetas, betas, _PILOTS, seed + k + 1, _COOLING, inner)
         ladder.run(graph, thetas, *top, _SETTLE, count=False)
         counted = ladder.copy()
         counted.run(graph, thetas, *top, _SWAPS, count=False)
         betas = _spaced(betas, 1.0 - counted.rates)
+        if k >= _ROUNDS - 1 and counted.rates.min() >= _LEAST_RATE:
+            break
     return betas
 
 

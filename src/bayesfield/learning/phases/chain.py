@@ -316,7 +316,7 @@ class NoisyChains:
 
 def noise_pairs(positions: int, numbers: int = DRAWN) -> int:
     """Antithetic pairs of draws: each sequence has its own, so that a corpus needs few. numbers: positions of all."""
-    return int(np.clip(numbers // max(positions, 1), 4, 32))
+    return int(np.clip(numbers // max(positions, 1), 4, 128))
 
 
 class ChainResponse(Response):

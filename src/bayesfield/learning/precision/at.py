@@ -27,7 +27,7 @@ def precision_at(objective: Objective, point: Point, form: str) -> Precision:
             )
         return blocks
     if form == "mean-field":
-        if not objective.prior.independent:
+        if not objective.prior.independent and objective.prior.coupling is None:
             raise InvalidInput('form="mean-field" needs a prior with independent parameters; take form="matrix-free"')
         return DiagonalPrecision(objective.variances(point))
     if form == "dense":

@@ -32,6 +32,6 @@ def as_method(method: Any) -> str | Learner:
         return method
     names = ", ".join(f'"{name}"' for name in METHODS)
     raise InvalidInput(
-        f"method is one of {names}, or an object such as bf.PseudoLikelihood(), bf.ContrastiveDivergence() or "
-        f"bf.IterativeScaling(); got {method!r}"
+        f"method is one of {names}, or an object such as bf.PseudoLikelihood(), bf.ContrastiveDivergence(), "
+        f"bf.IterativeScaling() or bf.ElasticNet(l1=...); got {method!r}"
     )

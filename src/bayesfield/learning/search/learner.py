@@ -25,11 +25,13 @@ class Request(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What a learner ends with. precision: its own; None where an engine is to give the curvature there."""
+    """What a learner ends with. precision: its own; None where an engine is to give the curvature there. objective:
+    what it minimised in the end, where that has another prior than the one that it was given."""
 
     optimum: Optimum
     precision: Precision | None = None
     remarks: tuple[str, ...] = ()
+    objective: Objective | None = None
 
 
 @runtime_checkable

@@ -32,10 +32,26 @@ def below(objective: Objective, curvatures: FloatArray) -> FloatArray:
     return result
 
 
-class _Step(NamedTuple):
-    moved: FloatArray  # s = λ' − λ
-    turned: FloatArray  # y = ∇L' − ∇L
-    inner: float  # 1 / sᵀy
+class Step(NamedTuple):
+    """moved: s = λ' − λ. turned: y = ∇L' − ∇L. inner: 1 / sᵀy."""
+
+    moved: FloatArray
+    turned: FloatArray
+    inner: float
+
+    @classmethod
+    def between(cls, point: Point, new: Point) -> Step | None:
+        """None where the slope did not turn against the step: curvature that is not positive tells nothing."""
+        moved, turned = new.parameters - point.parameters, new.gradient - point.gradient
+        inner = float(moved @ turned)
+        if inner <= 1e-12 * float(np.sqrt((moved @ moved) * (turned @ turned))):
+            return None
+        return cls(moved, turned, 1.0 / inner)
+
+
+def remembered(size: int) -> deque[Step]:
+    """No steps yet, and room for the last ones of a search over so many parameters."""
+    return deque(maxlen=_FEW if size > _LARGE else _MANY)
 
 
 def quasi_newton(
@@ -49,29 +65,28 @@ def quasi_newton(
     """From a point to where no entry of the gradient is above the tolerance, or no step brings a decrease above
     ``noise`` of the value. evaluate may raise to end early. curvatures: about diag ∇²L, (F,), above zero."""
     point, diagonal = start, curvatures(start) ** _POWER
-    steps: deque[_Step] = deque(maxlen=_FEW if len(diagonal) > _LARGE else _MANY)
+    steps = remembered(len(diagonal))
     for k in range(max_iterations):
         if np.abs(point.gradient).max(initial=0.0) <= gradient_tolerance:
             break
         if k and k % _ANEW == 0:
             diagonal = curvatures(point) ** _POWER
-        new = _searched(evaluate, point, _direction(point.gradient, diagonal, steps), noise)
+        new = _searched(evaluate, point, descent(point.gradient, diagonal, steps), noise)
         if new is None:
             if not steps:
                 break
             steps.clear()  # curvature that has gone: once more, down the scaled gradient
             continue
-        moved, turned = new.parameters - point.parameters, new.gradient - point.gradient
-        inner = float(moved @ turned)
-        if inner > 1e-12 * float(np.sqrt((moved @ moved) * (turned @ turned))):
-            steps.append(_Step(moved, turned, 1.0 / inner))
+        step = Step.between(point, new)
+        if step is not None:
+            steps.append(step)
         fell, point = point.value - new.value, new
         if fell <= noise * max(1.0, abs(point.value)):
             break
     return point
 
 
-def _direction(gradient: FloatArray, diagonal: FloatArray, steps: deque[_Step]) -> FloatArray:
+def descent(gradient: FloatArray, diagonal: FloatArray, steps: deque[Step]) -> FloatArray:
     """−H ∇L by the two loops."""
     q, shares = gradient.copy(), []
     for step in reversed(steps):

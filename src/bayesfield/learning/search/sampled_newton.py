@@ -41,7 +41,12 @@ _NEAR = 0.3  # posterior sd: after a step as short (rms), the covariance of the 
 _STATES = 40_960  # of chains, for a covariance by bits: 3 % of an entry, averaged over iterates; …
 _PER_PARAMETER = 20  # … more where the inverse, too large by 1 / (1 − F / states), would need them
 _FEW = 1000  # parameters whose P is factored at every step
-_LONGEST = 2.0  # posterior sd: longest step of any parameter
+_LONGEST, _FAST = 2.0, 3.0  # posterior sd: longest step of any parameter; times as long, after a long one
+_LONG, _LOST = (
+    1.0,
+    30,
+)  # posterior sd (rms) of a long step, where chains' noise is below; so many in a row are a failure
+_PAST, _BEYOND = 0.5, 0.05  # shares of a slope, with the other sign, that say that a step, and a start, passed it by
 
 
 def sampled_newton(
@@ -58,20 +63,34 @@ def sampled_newton(
     gathered = _Gathered()
     log: list[Iteration] = []
     error = np.full(len(start), np.inf)
-    converged, far = False, np.inf
-    while len(log) < max_steps and not converged and not (log and progress.expired):
-        answer = phase.at(here, chains)
+    converged, far, lost = False, np.inf, 0
+    approach, way = phase.with_engine(engine.brief), _Way(here, here - here, 0.0)
+    while len(log) < max_steps and not converged and lost < _LOST and not (log and progress.expired):
+        answer = (phase if len(log) >= _APPROACH and not lost else approach).at(here, chains)
         chains = answer.state
         gradient = sampled_gradient(objective, here, answer.mean)
-        averaged = len(log) >= _APPROACH
+        if lost and way.overshot(gradient, _PAST if log else _BEYOND):
+            lost, way = lost + 1, way.half()
+            here = way.end
+            continue
+        averaged = len(log) >= _APPROACH and not lost
         if averaged or far > _NEAR:
             found = _covariance(phase, answer)
             guessed = objective.observed_covariance(here)
         if far > _NEAR or len(start) <= _FEW:  # averages of iterates hang little on the curvature of their steps
             precision, factor = objective.sampled_factor(found.shrunk, guessed)
             sd = _sd(factor)
-        step = _step(factor, gradient, sd)
-        here, far = here - step, float(np.sqrt(np.mean((step / sd) ** 2))) if len(step) else 0.0
+        step, share = _step(factor, gradient, sd, _LONGEST * (_FAST if lost else 1.0))
+        far = float(np.sqrt(np.mean((step / sd) ** 2))) if len(step) else 0.0
+        lost = lost + 1 if _long(far / share, phase, answer, factor) else 0
+        if lost and not log:
+            way = _from_prior(objective, approach, here)
+            if way.overshot(gradient, _BEYOND):
+                way = way.half()
+                here = way.end
+                continue
+        way = _Way(here, -step, -float(gradient @ step))
+        here = way.end
         log.append(_iteration(len(log), gradient, step, sd))
         progress.tell(log[-1])
         if averaged:
@@ -86,7 +105,15 @@ def sampled_newton(
         average = objective.sampled_precision(gathered.free(phase, mean), gathered.hidden / gathered.count)
     point = _point(objective, mean, chains)
     outcome = Outcome.OPTIMUM if converged else Outcome.TIME_UP if progress.expired else Outcome.NO_OPTIMUM
-    detail, (gap, mixing) = _RESIDUAL, _met(objective, engine, point, average)
+    status = _status(outcome, error, log, chains, _met(objective, engine, point, average))
+    return Optimum(point, status, tuple(log)), average, error
+
+
+def _status(
+    outcome: Outcome, error: FloatArray, log: list[Iteration], chains: Chains | None, met: tuple[float, float | None]
+) -> Status:
+    """met: as of ``_met``."""
+    detail, (gap, mixing) = _RESIDUAL, met
     if gap > _FORGOTTEN:
         outcome, detail = Outcome.SLOW, f"they differ by {gap:.2g} posterior sd"
         mixing = max(mixing or 0.0, gap / _FORGOTTEN)
@@ -95,8 +122,45 @@ def sampled_newton(
     if chains is not None and chains.moves is not None:
         detail += f"; chains moved {chains.moves}"
     residual = float(np.sqrt(np.mean(error**2))) if len(error) else 0.0
-    status = Status(outcome, len(log), residual, detail, np.array([i.distance for i in log]), mixing)
-    return Optimum(point, status, tuple(log)), average, error
+    return Status(outcome, len(log), residual, detail, np.array([i.distance for i in log]), mixing)
+
+
+class _Way(NamedTuple):
+    """A step, of which the objective's slope at its begin is known. L is convex but for what is hidden, so that slopes
+    grow along it: where couplings become strong enough for another phase, by orders of magnitude within one step."""
+
+    begin: FloatArray
+    step: FloatArray
+    slope: float
+
+    @property
+    def end(self) -> FloatArray:
+        return self.begin + self.step
+
+    def overshot(self, gradient: FloatArray, share: float) -> bool:
+        """Whether the slope at the end, of this gradient, is beyond a share of the first, with the other sign."""
+        return bool(float(gradient @ self.step) > share * abs(self.slope) > 0.0)
+
+    def half(self) -> _Way:
+        return _Way(self.begin, self.step / 2, self.slope / 2)
+
+
+def _from_prior(objective: Objective, approach: GraphPhase, start: FloatArray) -> _Way:
+    """From the prior's location to the start of a search. Where that lies on the far side of the optimum, in a phase of
+    the field in which no case is, Newton's steps know nothing of the way back."""
+    origin = objective.prior.location
+    gradient = sampled_gradient(objective, origin, approach.at(origin).mean)
+    return _Way(origin, start - origin, float(gradient @ (start - origin)))
+
+
+def _long(length: float, phase: GraphPhase, answer: Answer, factor: tuple[FloatArray, bool]) -> bool:
+    """Whether a step of this length, root mean square in posterior sd, is long, and by more than the chains' noise."""
+    if length <= _LONG:
+        return False
+    each = phase.weight * np.array([phase.design.expectations(t) for t in answer.state.batch_means])
+    away = (each - each.mean(axis=0)) / np.sqrt(len(each) * (len(each) - 1))
+    noise = np.sqrt(np.einsum("bf,fb->", away, linalg.cho_solve(factor, away.T)) / away.shape[1])
+    return bool(length > _NOISE * noise)
 
 
 def sampled_gradient(objective: Objective, parameters: FloatArray, mean: FloatArray) -> FloatArray:
@@ -241,11 +305,14 @@ def _sd(factor: tuple[FloatArray, bool]) -> FloatArray:
     return result
 
 
-def _step(factor: tuple[FloatArray, bool], gradient: FloatArray, sd: FloatArray) -> FloatArray:
-    """P⁻¹g, shortened where it would carry a parameter too far."""
+def _step(
+    factor: tuple[FloatArray, bool], gradient: FloatArray, sd: FloatArray, most: float
+) -> tuple[FloatArray, float]:
+    """P⁻¹g, shortened to a share of it where it would carry a parameter further than that, in posterior sd."""
     step: FloatArray = linalg.cho_solve(factor, gradient)
     longest = float(np.abs(step / sd).max(initial=0.0))
-    return step * min(1.0, _LONGEST / max(longest, 1e-300))
+    share = min(1.0, most / max(longest, 1e-300))
+    return step * share, share
 
 
 def _iteration(number: int, gradient: FloatArray, step: FloatArray, sd: FloatArray) -> Iteration:

@@ -1,0 +1,1 @@
+"""Weights that an absolute value keeps at zero: the elastic net."""

@@ -1,0 +1,1 @@
+"""Priors whose weights vary smoothly over the inputs."""
