@@ -11,6 +11,8 @@ from bayesfield.analysis.reliability import reliability
 from bayesfield.analysis.sensitivity import prior_sensitivity
 from bayesfield.analysis.spans import SpanScores, span_reliability, span_scores
 from bayesfield.analysis.structure import BernoulliEdges, BetaBinomialEdges, StructurePosterior, search_structure
+from bayesfield.analysis.temperature import TemperatureChoice, cross_validated_temperature
+from bayesfield.analysis.template_variances import TemplateVariances, cross_validated_templates
 from bayesfield.estimators.crf import BayesianCRF, GraphCRF
 from bayesfield.estimators.lattices import LatticeField
 from bayesfield.estimators.machines import RBM, BoltzmannMachine
@@ -44,7 +46,7 @@ from bayesfield.learning.search.contrastive import ContrastiveDivergence
 from bayesfield.learning.search.elastic.elastic_net import ElasticNet
 from bayesfield.learning.search.iterative_scaling import IterativeScaling
 from bayesfield.learning.search.pseudo_likelihood import PseudoLikelihood
-from bayesfield.model.adaptive_prior import ARD, Cauchy
+from bayesfield.model.adaptive_prior import ARD, Cauchy, Templates
 from bayesfield.model.builders import chain, grid, grid_edges, pairwise, potts
 from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.model.field import Factor, RandomField, Variable
@@ -151,6 +153,9 @@ __all__ = [
     "SpanScores",
     "Status",
     "StructurePosterior",
+    "TemperatureChoice",
+    "TemplateVariances",
+    "Templates",
     "TooLarge",
     "Variable",
     "VarianceChoice",
@@ -164,6 +169,8 @@ __all__ = [
     "compare_groups",
     "contact_scores",
     "covariance",
+    "cross_validated_temperature",
+    "cross_validated_templates",
     "cross_validated_variance",
     "fit",
     "fit_graphs",

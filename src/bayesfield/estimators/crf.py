@@ -14,12 +14,11 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfield import parallel
-from bayesfield.analysis.cross_validation import cross_validated_variance
 from bayesfield.analysis.query import query, query_scores
-from bayesfield.estimators.priors import prior_from
+from bayesfield.estimators.priors import Chosen
 from bayesfield.estimators.shapes import Data, Items, Shape, shape_of
 from bayesfield.learning.search.elastic.elastic_net import ElasticNet
-from bayesfield.model.adaptive_prior import ARD
+from bayesfield.model.adaptive_prior import ARD, Templates
 from bayesfield.model.conditional import Sequences, is_open
 from bayesfield.model.graphs import Graphs
 from bayesfield.model.prior import Normal, Prior
@@ -46,23 +45,28 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
     (node_features, edges) or (node_features, edges, edge_features).
 
     prior: a variance of every weight, "cv" for the best by cross-validation, "evidence" for the one that the data make
-    likeliest, "ard" for one for each attribute, which removes irrelevant attributes (``bf.ARD``), or a prior such as
-    ``bf.Normal(…)``; crfsuite's c2 is 1 / (2 variance). method, correction, time_limit: as in ``bf.fit``. predictor:
-    "marginal" (averages over the posterior), "map", "vote", "weighted_vote", "supergraph" or "quadratic". n_draws: of
-    the weights, to average over. max_iterations: of the search for the mode. engine: inference on graphs, as in
-    ``bf.fit``. directed: whether the edges of a graph have a direction. latent: states behind each label, as in
-    ``bf.CRF``. possible: "all" has a weight for each attribute and label, and each pair of labels; "seen", which is
-    crfsuite's way, for those only that the training data show, at least min_frequency times: a corpus then has a
-    sixteenth of the weights, and the others are zero. l1: of an absolute penalty, crfsuite's c1, which sets weights to
-    zero; those that stay are fitted again without it (``bf.ElasticNet``). random_state: an int, the seed of all draws.
-    verbose: whether ``fit`` shows its steps. client: a dask.distributed.Client, or the address of its scheduler, whose
-    workers keep the data while the weights are fitted.
+    likeliest, "templates" for one for each kind of attribute, what a name has before "=" or ":", by evidence
+    (``bf.Templates``), "templates-cv" for these by cross-validation, "ard" for one for each attribute, which removes
+    irrelevant attributes (``bf.ARD``), or a prior such as ``bf.Normal(…)``; crfsuite's c2 is 1 / (2 variance). method,
+    correction, time_limit: as in ``bf.fit``. predictor: "marginal" (averages over the posterior), "map", "vote",
+    "weighted_vote", "supergraph" or "quadratic". temperature: how far predictions average: 1 over the posterior, 0 not
+    at all, which is the mode; "cv" chooses by the log loss of averages in cross-validation, with prior="cv" together
+    with the variance; "auto" does so on one part of sequences with so many weights that the posterior takes them for
+    independent, and is 1 elsewhere. n_draws: of the weights, to average over. max_iterations: of the search for the
+    mode. engine: inference on graphs, as in ``bf.fit``. directed: whether the edges of a graph have a direction.
+    latent: states behind each label, as in ``bf.CRF``. possible: "all" has a weight for each attribute and label, and
+    each pair of labels; "seen", which is crfsuite's way, for those only that the training data show, at least
+    min_frequency times: a corpus then has a sixteenth of the weights, and the others are zero. l1: of an absolute
+    penalty, crfsuite's c1, which sets weights to zero; those that stay are fitted again without it
+    (``bf.ElasticNet``). random_state: an int, the seed of all draws. verbose: whether ``fit`` shows its steps. client:
+    a dask.distributed.Client, or the address of its scheduler, whose workers keep the data while the weights are
+    fitted.
 
     Labels may be missing: None where one is not known, a set where it is one of several. What is open is summed over by
     ``fit``, and ``impute`` fills it in.
 
     After ``fit``: posterior_ (bf.Posterior), classes_, attributes_, variance_ (with "ard" a dict by attribute, 0 where
-    one was dropped), n_iter_. A pickle leaves the training data out.
+    one was dropped; with "templates" by template), temperature_, n_iter_. A pickle leaves the training data out.
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         method: str | Learner = "auto",
         correction: Correction = "auto",
         predictor: str = "marginal",
+        temperature: float | str = "auto",
         n_draws: int = 100,
         max_iterations: int = 500,
         engine: Engine | str = "auto",
@@ -89,6 +94,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         self.method = method
         self.correction = correction
         self.predictor = predictor
+        self.temperature = temperature
         self.n_draws = n_draws
         self.max_iterations = max_iterations
         self.engine = engine
@@ -110,7 +116,8 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         self._use(self._shape)
         data = self._shape.data(X, y)
         self._keep_possible(data)
-        prior = self._prior(data)
+        asked = Chosen(self.prior, self.temperature, self.engine, self.random_state)
+        prior, asked = asked.prior_of(self.crf_, data)
         options: dict[str, Any] = {
             "prior": prior,
             "engine": self.engine,
@@ -123,10 +130,12 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         }
         if isinstance(self.client, str):
             with parallel.connected(self.client) as client:
-                fitted = self._shape.fit(self.crf_, data, client=client, **options)
+                fitted = asked.cooled(self._shape.fit(self.crf_, data, client=client, **options), data, self.predictor)
             self.posterior_: Posterior = fitted.without_data()  # what the workers kept went with the connection
         else:
-            self.posterior_ = self._shape.fit(self.crf_, data, client=self.client, **options)
+            fitted = self._shape.fit(self.crf_, data, client=self.client, **options)
+            self.posterior_ = asked.cooled(fitted, data, self.predictor)
+        self.temperature_ = self.posterior_.temperature
         self.variance_ = self._variance_of(prior)
         self.n_iter_ = len(self.posterior_.record.iterations)
         return self
@@ -317,19 +326,13 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
             )
         return ElasticNet(self.l1)
 
-    def _prior(self, data: Data) -> Prior:
-        def best() -> float:
-            return cross_validated_variance(self.crf_, data, engine=self.engine, rng=self.random_state).variance
-
-        return prior_from(self.prior, best, groups="inputs")
-
     def _variance_of(self, prior: Prior) -> Any:
         """The number, or by group what the data chose."""
         chosen = self.posterior_.record.prior
         if chosen is None:
-            return prior.variance if isinstance(prior, Normal) else None
+            return prior.variance if isinstance(prior, Normal | Templates) else None
         found = chosen.table["variance"]
-        return found.to_dict() if isinstance(prior, ARD | Smooth) else float(found.iloc[0])
+        return found.to_dict() if isinstance(prior, ARD | Smooth | Templates) else float(found.iloc[0])
 
     def __sklearn_tags__(self) -> Tags:
         """Inputs are lists of sequences or graphs, which scikit-learn's own checks do not make."""
@@ -395,6 +398,7 @@ class GraphCRF(BayesianCRF):
         method: str | Learner = "auto",
         correction: Correction = "auto",
         predictor: str = "marginal",
+        temperature: float | str = "auto",
         n_draws: int = 100,
         max_iterations: int = 500,
         engine: Engine | str = "auto",
@@ -413,6 +417,7 @@ class GraphCRF(BayesianCRF):
             method=method,
             correction=correction,
             predictor=predictor,
+            temperature=temperature,
             n_draws=n_draws,
             max_iterations=max_iterations,
             engine=engine,

@@ -64,6 +64,16 @@ class GaussianPrior:
             return self.precision + self.coupling.scattered(np.diag(self.coupling.precision))
         return self.precision if self.independent else np.diag(self.precision)
 
+    @cached_property
+    def stiffness(self) -> FloatArray:
+        """(F,) how much narrower than usual (the geometric mean) the prior of each parameter is, 1 or more; 1 for all
+        where all are alike."""
+        diagonal = self.diagonal
+        if not len(diagonal) or not (diagonal > 0.0).all():
+            return np.ones(len(diagonal))
+        result: FloatArray = np.maximum(diagonal / np.exp(np.log(diagonal).mean()), 1.0)
+        return result
+
     def matrix(self) -> FloatArray:
         """Λ⁻¹, (F, F)."""
         return self.plus(np.zeros((self.size, self.size)))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bayesfield.posterior.posterior import Posterior
 
 POTENTIAL_DRAWS = 8  # of each sequence's potentials, at most: antithetic, and of what the input itself takes part in
+_COOLED_DRAWS = 6  # the same below temperature 1, where they vary less
 _TOGETHER = 400_000  # potentials of all sequences at all draws that are labelled in one pass
 
 
@@ -62,7 +63,7 @@ def predict_sequences(
         by_potentials = _counted(phase, potential_draws(phase, posterior, n_draws, rng))
         if by_potentials is not None:
             return by_potentials.prediction(predictor)
-    points = posterior.sample(n_draws, rng)
+    points = posterior.sample_predictive(n_draws, rng)
     tally = _tallied(phase, points)
     if predictor == "quadratic":
         return tally.prediction(predictor, *quadratic_labels(crf, posterior, data, distance))
@@ -122,7 +123,7 @@ def drawn_potentials(
     if n_draws and posterior.form.form == "mean-field" and phase.draws_potentials:
         yield from potential_draws(phase, posterior, n_draws, rng, most)
         return
-    for here in posterior.sample(n_draws, rng) if n_draws else posterior.mode[None]:
+    for here in posterior.sample_predictive(n_draws, rng) if n_draws else posterior.mode[None]:
         yield phase.potentials(here)
 
 
@@ -136,11 +137,15 @@ def potential_draws(
     """Node (P, K) and edge (1, K, K) log-potentials of a mean-field posterior, in antithetic pairs.
 
     Under independent weights the potentials of a sequence are sums of independent normals, so that no draw of all
-    weights is made; eight at most (or ``most``), which is what averages of marginals need.
+    weights is made; eight at most (or ``most``), which is what averages of marginals need. At temperature 0 one, the
+    mode's.
     """
-    crf, data, sd = phase.crf, phase.data, posterior.form.sd
-    count = min(max(n_draws, 2), POTENTIAL_DRAWS if most is None else most)
-    generator, (node, edge) = np.random.default_rng(rng), phase.potentials(posterior.mean)
+    usual = POTENTIAL_DRAWS if posterior.temperature == 1.0 else _COOLED_DRAWS
+    (mean, sd), count = posterior.predictive_moments, min(max(n_draws, 2), usual if most is None else most)
+    crf, data, generator, (node, edge) = phase.crf, phase.data, np.random.default_rng(rng), phase.potentials(mean)
+    if posterior.temperature == 0.0:
+        yield node, edge
+        return
     for k in range(0, count, 2):
         noise, of_edges = node_noise(crf, data, sd, int(generator.integers(2**31))), edge_noise(crf, sd, generator)
         for sign in (1.0, -1.0)[: count - k]:

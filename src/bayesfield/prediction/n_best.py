@@ -48,7 +48,7 @@ def n_best_sequences(
     if count < 1:
         raise InvalidInput(f"count is above zero; got {count}")
     phase = ChainPhase(crf, data)
-    labels, scores = best_labellings(phase.chains, *phase.potentials(posterior.mean), count)
+    labels, scores = best_labellings(phase.chains, *phase.potentials(posterior.predictive_moments[0]), count)
     mean, draws = np.zeros((count, len(data))), 0
     for node, edge in drawn_potentials(phase, posterior, n_draws, rng, _MOST):
         log_z, draws = chain_log_z(phase.chains, node, edge), draws + 1

@@ -23,7 +23,7 @@ from bayesfield.learning.precision.at import by_products, precision_at
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.moment_matching import pseudo_moments
 from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress, Start, Starts
-from bayesfield.learning.search.quasi_newton import quasi_newton
+from bayesfield.learning.search.quasi_newton import below, quasi_newton
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Outcome, Status
 
 TANGLED = 1.0  # seconds of counted work within tables that a curvature takes, beyond which a search does without
@@ -199,7 +199,7 @@ def lbfgs(
 
     def curvatures(point: Point) -> FloatArray:
         """Of one optimum. Of several, which is reached must not depend on how a phase counts its tables."""
-        return np.ones(len(start)) if objective.hidden else objective.variances(point)
+        return np.ones(len(start)) if objective.hidden else below(objective, objective.variances(point))
 
     if len(start):
         try:
