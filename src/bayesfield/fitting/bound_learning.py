@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _ROUNDS = 20
 _FIRST, _STEPS = 2, 8  # rounds of means and widths before the first update; steps of L-BFGS in each round
-_DRAWN = 25_000  # positions in all draws together, about
+_DRAWN = 10_000  # positions in all draws together, about
 _GAIN = 1e-3  # of what the updates may still bring, in nats for each weight that the data determine
 _DETERMINED = 1.0  # γ below which a group is left as it is: the data determine not one of its weights
 _SLOPE, _STEEPEST, _FURTHEST = 0.4, 0.7, 2.0  # of the update: taken at first, at most; the longest step of log v
