@@ -7,8 +7,8 @@ import pytest
 from sklearn.base import clone
 
 import bayesfield as bf
-from bayesfield.analysis.folds import fold_of
-from bayesfield.analysis.temperature import ALIKE, TEMPERATURES, warmest
+from bayesfield.analysis.validation.folds import fold_of
+from bayesfield.analysis.validation.temperature import ALIKE, TEMPERATURES, warmest
 from bayesfield.model.conditional import CRF, as_sequences, seen_weights
 from bayesfield.types import InvalidInput
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import optimize
 
 import bayesfield as bf
-from bayesfield.analysis.template_variances import _part
+from bayesfield.analysis.validation.template_variances import _part
 from bayesfield.correction.mean_field import settle
 from bayesfield.learning.objective import GaussianPrior, gaussian
 from bayesfield.learning.phases.sequences import sequence_objective
@@ -186,7 +186,7 @@ def test_templates_that_matter_have_larger_variances(form):
 
 
 def test_gradient_of_cross_validated_templates(monkeypatch):
-    from bayesfield.analysis import template_variances
+    from bayesfield.analysis.validation import template_variances
 
     monkeypatch.setattr(template_variances, "_TOLERANCE", 1e-8)
     monkeypatch.setattr(template_variances, "_RESIDUAL", 1e-9)

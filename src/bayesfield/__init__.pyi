@@ -3,7 +3,6 @@
 from bayesfield.analysis.centrality import centrality
 from bayesfield.analysis.compare import GroupComparison, compare, compare_groups
 from bayesfield.analysis.contacts import contact_scores
-from bayesfield.analysis.cross_validation import VarianceChoice, cross_validated_variance
 from bayesfield.analysis.leave_one_out import Loo, loo
 from bayesfield.analysis.predictive_check import PredictiveCheck, predictive_check
 from bayesfield.analysis.query import query, query_scores
@@ -11,8 +10,9 @@ from bayesfield.analysis.reliability import reliability
 from bayesfield.analysis.sensitivity import prior_sensitivity
 from bayesfield.analysis.spans import SpanScores, span_reliability, span_scores
 from bayesfield.analysis.structure import BernoulliEdges, BetaBinomialEdges, StructurePosterior, search_structure
-from bayesfield.analysis.temperature import TemperatureChoice, cross_validated_temperature
-from bayesfield.analysis.template_variances import TemplateVariances, cross_validated_templates
+from bayesfield.analysis.validation.cross_validation import VarianceChoice, cross_validated_variance
+from bayesfield.analysis.validation.temperature import TemperatureChoice, cross_validated_temperature
+from bayesfield.analysis.validation.template_variances import TemplateVariances, cross_validated_templates
 from bayesfield.estimators.crf import BayesianCRF, GraphCRF
 from bayesfield.estimators.lattices import LatticeField
 from bayesfield.estimators.machines import RBM, BoltzmannMachine

@@ -14,14 +14,14 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from bayesfield import parallel
-from bayesfield.analysis.cross_validation import cross_validated_variance
+from bayesfield.analysis.validation.cross_validation import cross_validated_variance
 from bayesfield.estimators.columns import Columns, binarized, columns_of, require_own_names, warn_of_columns
-from bayesfield.estimators.priors import prior_from
 from bayesfield.fitting.fields import fit
 from bayesfield.graph.compiled import compiled
 from bayesfield.inference.auto import Auto
 from bayesfield.inference.by_name import as_engine
 from bayesfield.learning.phases.cases import field_objective, free_log_z
+from bayesfield.model.adaptive_prior import prior_from
 from bayesfield.model.prior import Normal, Prior
 from bayesfield.prediction.given_others import each_given_others
 from bayesfield.prediction.replicates import new_cases

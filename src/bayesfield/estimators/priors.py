@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from bayesfield.analysis.cross_validation import cross_validated_variance
-from bayesfield.analysis.temperature import TEMPERATURES, cross_validated_temperature
-from bayesfield.analysis.template_variances import cross_validated_templates
+from bayesfield.analysis.validation.cross_validation import cross_validated_variance
+from bayesfield.analysis.validation.temperature import TEMPERATURES, cross_validated_temperature
+from bayesfield.analysis.validation.template_variances import cross_validated_templates
 from bayesfield.correction.second_order import TIME_UP
-from bayesfield.model.adaptive_prior import ARD, Templates
+from bayesfield.model.adaptive_prior import Templates, prior_from
 from bayesfield.model.conditional import Sequences
 from bayesfield.model.prior import Normal, Prior
 from bayesfield.posterior.tempered import checked_temperature
@@ -23,29 +21,8 @@ if TYPE_CHECKING:
     from bayesfield.model.conditional import CRF
     from bayesfield.posterior.posterior import Posterior
 
-_UNIT = Normal(variance=1.0)  # the default, made once
 _VARIANCES = (0.1, 0.3, 1.0, 3.0, 10.0)  # tried with every temperature
 _FOLDS, _MANY = 4, 40  # parts, all of which "cv" leaves out in turn, and "auto" one; sequences for that, at least
-
-
-def prior_from(given: Any, by_cross_validation: Callable[[], float], groups: str | None = None) -> Prior:
-    """A variance, "evidence", "cv", "ard", "templates" of a CRF, or a prior. groups: of ARD."""
-    if isinstance(given, Prior):
-        return given
-    if isinstance(given, float) and given == 1.0:
-        return _UNIT
-    if given == "ard":
-        return ARD(groups=groups)
-    if isinstance(given, str) and given == "templates" and groups is not None:
-        return Templates()
-    if given == "cv":
-        return Normal(variance=by_cross_validation())
-    if given == "evidence" or isinstance(given, Real):
-        return Normal(variance=given if isinstance(given, str) else float(given))
-    more = '"templates", "templates-cv", ' if groups is not None else ""
-    raise InvalidInput(
-        f'prior is a variance, "evidence", "cv", "ard", {more}or a prior such as bf.Normal(...); got {given!r}'
-    )
 
 
 @dataclass(frozen=True)
@@ -67,6 +44,8 @@ class Chosen:
         """The prior to fit with; with the temperature, where they are chosen together."""
         if self.temperature == "cv" and not isinstance(data, Sequences):
             raise InvalidInput('temperature="cv" is for sequences; with graphs give a number from 0 to 1')
+        if isinstance(self.prior, float):
+            return Normal(variance=self.prior), self
         if isinstance(self.prior, str) and self.prior == "templates-cv":
             if not isinstance(data, Sequences):
                 raise InvalidInput('"templates-cv" is for sequences; graphs take prior="templates"')

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from bayesfield import plots
-from bayesfield.analysis.cross_validation import cross_validated_variance
+from bayesfield.analysis.validation.cross_validation import cross_validated_variance
 from bayesfield.experiments.contract import Experiment, cell
 from bayesfield.experiments.paper.documents import data_folder
 from bayesfield.experiments.paper.predictors import (

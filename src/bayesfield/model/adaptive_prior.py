@@ -1,7 +1,8 @@
 """Priors that take their shape from the data: relevance determination, and heavy tails."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -186,6 +187,29 @@ class Cauchy(Prior):
             raise InvalidInput(f"the field's groups are {sorted(set(own))}; the prior names {sorted(strange)}")
         result: BoolArray = np.isin(own, list(self.groups))
         return result
+
+
+_UNIT = Normal(variance=1.0)  # the default of estimators, made once
+
+
+def prior_from(given: Any, by_cross_validation: Callable[[], float], groups: str | None = None) -> Prior:
+    """A variance, "evidence", "cv", "ard", "templates" of a CRF, or a prior. groups: of ARD."""
+    if isinstance(given, Prior):
+        return given
+    if isinstance(given, float) and given == 1.0:
+        return _UNIT
+    if given == "ard":
+        return ARD(groups=groups)
+    if isinstance(given, str) and given == "templates" and groups is not None:
+        return Templates()
+    if given == "cv":
+        return Normal(variance=by_cross_validation())
+    if given == "evidence" or isinstance(given, Real):
+        return Normal(variance=given if isinstance(given, str) else float(given))
+    more = '"templates", "templates-cv", ' if groups is not None else ""
+    raise InvalidInput(
+        f'prior is a variance, "evidence", "cv", "ard", {more}or a prior such as bf.Normal(...); got {given!r}'
+    )
 
 
 def _positive(value: Any) -> bool:

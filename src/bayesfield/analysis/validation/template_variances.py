@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from bayesfield.analysis.folds import fold_of
+from bayesfield.analysis.validation.folds import fold_of
 from bayesfield.learning.objective import GaussianPrior, Objective, flat
 from bayesfield.learning.phases.sequences import sequence_objective
 from bayesfield.learning.precision.at import by_products

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesfield.analysis.folds import fold_of, label_loss
+from bayesfield.analysis.validation.folds import fold_of, label_loss
 from bayesfield.correction.mean_field import settle
 from bayesfield.fitting.plan import make_plan, request
 from bayesfield.fitting.sequences import fit_sequences

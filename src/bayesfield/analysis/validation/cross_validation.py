@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from bayesfield.analysis.folds import Fold, fold_of, label_loss
+from bayesfield.analysis.validation.folds import Fold, fold_of, label_loss
 from bayesfield.graph.compiled import CompiledField, compiled
 from bayesfield.inference.by_name import as_engine
 from bayesfield.learning.objective import GaussianPrior, Objective

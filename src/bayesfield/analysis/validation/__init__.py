@@ -1,0 +1,1 @@
+"""What is chosen by how well it predicts what was left out."""
