@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 
@@ -265,3 +266,17 @@ def test_graphs_choose_nothing():
 def test_the_estimator_refuses(bad):
     with pytest.raises(InvalidInput, match="temperature"):
         bf.BayesianCRF(temperature=bad).fit(*_items(3))
+
+
+def test_doubt_is_the_posterior_s():
+    """Where predictions are the mode's, labels follow it, and what is unsettled does not vanish."""
+    X, y = _items(20)
+    warm, cold = (bf.BayesianCRF(temperature=T, correction="none").fit(X, y) for T in (1.0, 0.0))
+    doubts = [pd.concat(crf.uncertainty(X)) for crf in (warm, cold)]
+    columns = ["entropy", "open", "unsettled", "disagreement"]
+    pd.testing.assert_frame_equal(doubts[0][columns], doubts[1][columns])
+    assert doubts[1]["unsettled"].mean() > 0.01
+    best = [max(p.values()) for own in cold.predict_marginals(X) for p in own]
+    np.testing.assert_allclose(doubts[1]["probability"], best)
+    for strategy in ("reduction", "unsettled", "entropy"):
+        np.testing.assert_array_equal(warm.query(X, 5, strategy), cold.query(X, 5, strategy))

@@ -14,7 +14,8 @@ would leave: rare words that come once are worth little, and the same thing is n
 has not (of inputs that are new, of labels that an input was never seen with) are as wide as its widest. On a chunking
 corpus it needs the fewest labels (python -m benchmarks.active).
 
-Labels cost by the position, so that scores are by the position too: the mean over a sequence, and 1 − p(y* | x)^(1/T).
+All speak of the posterior itself, whatever the temperature of its predictions. Labels cost by the position, so that
+scores are by the position too: the mean over a sequence, and 1 − p(y* | x)^(1/T).
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def query(
         raise InvalidInput(f"strategy is one of {', '.join(STRATEGIES)}; got {strategy!r}")
     if not isinstance(n, int | np.integer) or n < 1:
         raise InvalidInput(f"n is how many sequences to choose, 1 or more; got {n!r}")
-    pool = _pool(posterior, X, crf, per)
+    posterior, pool = posterior.at_temperature(1.0), _pool(posterior, X, crf, per)
     found = predict_sequences(posterior, pool.known, "marginal", n_draws, rng)
     count = min(int(n), int((pool.lengths > 0).sum()))
     if strategy == "reduction":
@@ -90,7 +91,7 @@ def query_scores(
 ) -> pd.DataFrame:
     """A row for each sequence of a pool: positions, and what each strategy goes by; of "reduction" for the first that
     is chosen. The rest as in ``bf.query``."""
-    pool = _pool(posterior, X, crf, per)
+    posterior, pool = posterior.at_temperature(1.0), _pool(posterior, X, crf, per)
     found = predict_sequences(posterior, pool.known, "marginal", n_draws, rng)
     columns: dict[str, Any] = {"positions": pool.lengths}
     if posterior.field.labels == posterior.field.visible:  # type: ignore[attr-defined]

@@ -225,16 +225,20 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
 
         entropy: of the averaged probabilities, in nats; open: what known weights would leave of it; unsettled: the
         rest, which more training data would settle. disagreement: share of the drawn weights that choose another label.
+        These are the posterior's, also where predictions are at a lower temperature.
         """
         found, data = self._with_unseen(X) if unseen else self._predicted(X)
+        doubt = found
+        if not unseen and self.posterior_.temperature < 1.0:
+            doubt = self._found(data, posterior=self.posterior_.at_temperature(1.0))
         table = pd.DataFrame(
             {
                 "label": [self.classes_[k] for k in found.labels],
                 "probability": found.probabilities[np.arange(len(found.labels)), found.labels],
-                "entropy": found.entropy,
-                "open": found.open,
-                "unsettled": found.unsettled,
-                "disagreement": found.disagreement,
+                "entropy": doubt.entropy,
+                "open": doubt.open,
+                "unsettled": doubt.unsettled,
+                "disagreement": doubt.disagreement,
             }
         )
         return [table.iloc[own].reset_index(drop=True) for own in _slices(data)]
@@ -374,11 +378,11 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         data = self._shape.data(X)
         return predict_with_unseen(self.posterior_, data, beyond, self.n_draws, self.random_state), data
 
-    def _found(self, data: Data, y: Sequence[Any] | None = None) -> Prediction:
+    def _found(self, data: Data, y: Sequence[Any] | None = None, posterior: Posterior | None = None) -> Prediction:
         how: dict[str, Any] = {"predictor": self.predictor, "n_draws": self.n_draws, "rng": self.random_state, "y": y}
         if isinstance(data, Graphs):
             how["engine"] = self.engine
-        found = self._shape.predict(self.posterior_, data, **how)
+        found = self._shape.predict(self.posterior_ if posterior is None else posterior, data, **how)
         if not found.status.converged:
             warnings.warn(f"predictor {self.predictor!r}: {found.status}", FitWarning, stacklevel=4)
         return found

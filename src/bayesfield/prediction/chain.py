@@ -168,8 +168,10 @@ def predict_with_unseen(
     n_draws: int = 100,
     rng: np.random.Generator | int | None = 0,
 ) -> Prediction:
-    """Averaged marginals where attributes that were never seen are not taken to have no weight, but an unknown one."""
-    crf: Any = checked(posterior, "marginal", n_draws).field
+    """Marginals averaged over the posterior, at any temperature of its predictions, where attributes that were never
+    seen are not taken to have no weight, but an unknown one."""
+    posterior = checked(posterior, "marginal", n_draws).at_temperature(1.0)
+    crf: Any = posterior.field
     if not (crf.plain_nodes and crf.labels == crf.visible):
         raise InvalidInput("attributes that were not seen count in plain chains: without tables or latent states")
     phase, generator = ChainPhase(crf, data), np.random.default_rng(rng)
