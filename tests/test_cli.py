@@ -459,13 +459,18 @@ def test_convert_takes_folders_and_large_letters(call, fitted):
 
 def test_every_example_can_be_typed():
     """Options and arguments as they are now; nothing is run."""
+    commands = {}
     for name, command in typer.main.get_command(app).commands.items():
+        inner = getattr(command, "commands", {"": command})
+        commands |= {f"{name} {verb}".strip(): one for verb, one in inner.items()}
+    for name, command in commands.items():
         examples = re.findall(r"Example: bayesfield (.*)", command.help)
         assert examples, name
         for example in examples:
-            first, *words = shlex.split(example.split(" > ")[0])
-            assert first == name
-            command.make_context(name, words)
+            words = shlex.split(example.split(" > ")[0])
+            first = len(name.split())
+            assert " ".join(words[:first]) == name
+            command.make_context(name, words[first:])
 
 
 def test_columns_of_parquet_that_are_called_by_numbers():
