@@ -30,7 +30,7 @@ from bayesfield.prediction.chain import predict_sequences
 from bayesfield.types import BoolArray, FloatArray, InvalidInput
 
 TEMPERATURES = (0.0, 0.1, 0.25, 0.5, 1.0)
-ALIKE = 2e-4  # nats a label: of temperatures as good as the best the warmest is taken, which knows what is unsettled
+ALIKE = 2e-4  # nats a label: of temperatures as good as the best the warmest is taken
 _LABELS = 60_000  # at most, of what is looked at: a temperature needs no more
 _TOLERANCE, _ITERATIONS = 1e-3, 300  # of a mode, as when variances are chosen
 _ROUNDS, _STEPS, _DRAWN = 2, 6, 5_000  # of means and widths at each temperature; positions in all draws together
