@@ -4,6 +4,7 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -13,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 import bayesfield as bf
 from bayesfield.estimators.crf import BayesianCRF
+from bayesfield.types import InvalidInput
 
 WORDS = {"the": "D", "a": "D", "dog": "N", "cat": "N", "barks": "V", "sleeps": "V", "old": "A", "big": "A"}
 
@@ -65,6 +67,22 @@ def test_marginals_and_uncertainty(fitted, corpus):
     assert strange["entropy"].mean() > known["entropy"].mean()
     np.testing.assert_allclose(known["open"] + known["unsettled"], known["entropy"], atol=1e-12)
     assert fitted.predict_marginals_single(X[0])[0].keys() == found[0][0].keys()
+
+
+def test_attributes_never_seen_unsettle_where_they_count(fitted, corpus):
+    """A word of no known attribute: the mean of the normal noise is zero, so that its labels stay about as likely; what
+    it could mean is unknown. Words that training had are as they were."""
+    strange, known = items(["the", "xyzzy"]), items(["the", "dog"])
+    plain, counted = fitted.uncertainty([strange])[0], fitted.uncertainty([strange], unseen=True)[0]
+    assert counted["unsettled"].iloc[1] > plain["unsettled"].iloc[1] + 0.05
+    np.testing.assert_allclose(counted["open"] + counted["unsettled"], counted["entropy"], atol=1e-12)
+    pd.testing.assert_frame_equal(fitted.uncertainty([known])[0], fitted.uncertainty([known], unseen=True)[0])
+    with pytest.raises(InvalidInput, match="sequences of items"):
+        clone(fitted).set_params(predictor="map").fit(*corpus).uncertainty([strange], unseen=True)
+    with pytest.raises(InvalidInput, match="this prior has not one"):
+        clone(fitted).set_params(prior=bf.Normal({"state": 1.0, "transition": 2.0})).fit(*corpus).uncertainty(
+            [strange], unseen=True
+        )
 
 
 def test_awkward_sequences(fitted):

@@ -131,6 +131,37 @@ def test_predict_labels_of_sentences(folder, tmp_path):
     assert [row["predicted"] for row in json.loads(done.stdout)][:2] == ["D", "N"]
 
 
+def test_predict_entities_of_sentences(folder, tmp_path):
+    rng = np.random.default_rng(2)
+    lines = []
+    for _ in range(30):
+        lines += ["in O", "New B-place", "York I-place", "with O", f"{rng.choice(['Ann', 'Bob'])} B-name", ""]
+    (tmp_path / "train.conll").write_text("\n".join(lines))
+    assert run("fit", "train.conll", "--model", "crf", "--out", "tagger", cwd=tmp_path).returncode == 0
+    (tmp_path / "test.conll").write_text("\n".join([*lines[:6], *lines[:5], ""]))
+    out = tmp_path / "entities.csv"
+    for decode in ((), ("--decode", "f1")):
+        done = run("predict", "tagger", "test.conll", "--spans", *decode, "--out", out, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        table = pd.read_csv(out)
+        columns = ["sentence", "first", "end", "label", "probability", "words", "right"]
+        assert table.columns.tolist() == columns
+        assert table["words"].tolist() == 2 * ["New York", lines[4].split()[0]]
+        assert table["right"].all()
+        assert table["probability"].between(0.5, 1.0).all()
+        assert "F1 100.0%" in done.stderr
+    (tmp_path / "new.conll").write_text("in\nNew\nYork\nwith\nBob\n")
+    done = run("predict", "tagger", "new.conll", "--spans", "--no-labelled", "--json", cwd=tmp_path)
+    assert [(row["first"], row["end"], row["label"]) for row in json.loads(done.stdout)][:1] == [(1, 3, "place")]
+    for arguments, words in (
+        (("predict", "tagger", "test.conll", "--decode", "f1"), "--spans, too"),
+        (("predict", folder / "fit", folder / "cases.csv", "--spans"), "--spans is for CRFs"),
+        (("predict", folder / "tagger", folder / "train.conll", "--spans"), "B-type"),
+    ):
+        done = run(*arguments, cwd=tmp_path)
+        assert (done.returncode, words in " ".join(done.stderr.split())) == (1, True), done.stderr
+
+
 def test_impute_fills_every_hole(folder, tmp_path):
     out, cells = tmp_path / "filled.csv", tmp_path / "cells.json"
     done = run("impute", "fit", "holed.csv", "--out", out, "--cells", cells, cwd=folder)

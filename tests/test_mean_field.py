@@ -5,11 +5,13 @@ import pytest
 
 import bayesfield as bf
 from bayesfield.correction.mean_field import _ByDraw, averaged_over
+from bayesfield.inference.trees.chain import chain_log_z
+from bayesfield.kernels.chains.passes import ChainArrays
 from bayesfield.learning.objective import gaussian
 from bayesfield.learning.phases.crf_design import edge_noise, node_noise, potentials
 from bayesfield.learning.phases.sequences import sequence_objective
 from bayesfield.model.conditional import CRF, as_sequences, seen_weights
-from bayesfield.prediction import chain
+from bayesfield.prediction import chain, n_best
 from bayesfield.types import InvalidInput
 
 ALGEBRA = 1e-10
@@ -111,6 +113,24 @@ def test_predictions_by_potentials_are_those_by_weights(monkeypatch):
     by_weights = bf.average_over(crf, posterior.sample(2000, 1), X[:5])
     np.testing.assert_allclose(ours.probabilities, by_weights.probabilities, atol=0.02)
     np.testing.assert_allclose(ours.open, by_weights.open, atol=0.03)
+
+
+def test_best_labellings_by_potentials_are_those_by_weights(monkeypatch):
+    """Probabilities of whole labellings by 3,000 draws of either: two hundredths."""
+    crf, data, X, _ = _problem()
+    posterior = bf.fit_sequences(crf, data, prior=PRIOR, form="mean-field")
+    monkeypatch.setattr(n_best, "_MOST", 3000)
+    ours = bf.n_best_sequences(posterior, X[:3], 3, n_draws=3000)
+    data = as_sequences(crf, X[:3])
+    by_weights = np.zeros((3, 3))
+    for parameters in posterior.sample(3000, 1):
+        node, edge = potentials(crf, data, parameters)
+        log_z = chain_log_z(ChainArrays(data.ptr, data.which), node, edge)
+        for s, found in enumerate(ours):
+            for r, one in enumerate(found):
+                score = node[6 * s + np.arange(6), one.labels].sum() + edge[0][one.labels[:-1], one.labels[1:]].sum()
+                by_weights[s, r] += np.exp(score - log_z[s]) / 3000
+    np.testing.assert_allclose([[one.probability for one in found] for found in ours], by_weights, atol=0.02)
 
 
 def test_transitions_have_noise_where_they_have_weights():

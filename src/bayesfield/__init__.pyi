@@ -9,7 +9,10 @@ from bayesfield.analysis.predictive_check import PredictiveCheck, predictive_che
 from bayesfield.analysis.query import query, query_scores
 from bayesfield.analysis.reliability import reliability
 from bayesfield.analysis.sensitivity import prior_sensitivity
+from bayesfield.analysis.spans import SpanScores, span_reliability, span_scores
 from bayesfield.analysis.structure import BernoulliEdges, BetaBinomialEdges, StructurePosterior, search_structure
+from bayesfield.analysis.temperature import TemperatureChoice, cross_validated_temperature
+from bayesfield.analysis.template_variances import TemplateVariances, cross_validated_templates
 from bayesfield.estimators.crf import BayesianCRF, GraphCRF
 from bayesfield.estimators.lattices import LatticeField
 from bayesfield.estimators.machines import RBM, BoltzmannMachine
@@ -43,7 +46,7 @@ from bayesfield.learning.search.contrastive import ContrastiveDivergence
 from bayesfield.learning.search.elastic.elastic_net import ElasticNet
 from bayesfield.learning.search.iterative_scaling import IterativeScaling
 from bayesfield.learning.search.pseudo_likelihood import PseudoLikelihood
-from bayesfield.model.adaptive_prior import ARD, Cauchy
+from bayesfield.model.adaptive_prior import ARD, Cauchy, Templates
 from bayesfield.model.builders import chain, grid, grid_edges, pairwise, potts
 from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.model.field import Factor, RandomField, Variable
@@ -63,6 +66,8 @@ from bayesfield.prediction.chain import average_over, predict_sequences
 from bayesfield.prediction.graph import predict_graphs
 from bayesfield.prediction.n_best import Labelling, n_best_sequences
 from bayesfield.prediction.predict import predict
+from bayesfield.prediction.spans.predict import Span, predict_spans
+from bayesfield.prediction.spans.table import span_table
 from bayesfield.prediction.tally import Prediction
 from bayesfield.samplers.contract import Sampler
 from bayesfield.samplers.draws import Draws, load_draws
@@ -144,8 +149,13 @@ __all__ = [
     "Sampler",
     "SequenceFiles",
     "Smooth",
+    "Span",
+    "SpanScores",
     "Status",
     "StructurePosterior",
+    "TemperatureChoice",
+    "TemplateVariances",
+    "Templates",
     "TooLarge",
     "Variable",
     "VarianceChoice",
@@ -159,6 +169,8 @@ __all__ = [
     "compare_groups",
     "contact_scores",
     "covariance",
+    "cross_validated_temperature",
+    "cross_validated_templates",
     "cross_validated_variance",
     "fit",
     "fit_graphs",
@@ -185,6 +197,7 @@ __all__ = [
     "predict",
     "predict_graphs",
     "predict_sequences",
+    "predict_spans",
     "predictive_check",
     "preview",
     "prior_sensitivity",
@@ -201,6 +214,9 @@ __all__ = [
     "sample_posterior",
     "sample_sequences",
     "search_structure",
+    "span_reliability",
+    "span_scores",
+    "span_table",
     "to_arviz",
     "to_networkx",
     "to_pgmpy",

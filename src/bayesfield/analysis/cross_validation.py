@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from bayesfield.analysis.folds import Fold, fold_of, label_loss
 from bayesfield.graph.compiled import CompiledField, compiled
 from bayesfield.inference.by_name import as_engine
 from bayesfield.learning.objective import GaussianPrior, Objective
@@ -54,21 +55,23 @@ def cross_validated_variance(
 
     X, y, Z: as in ``bf.fit``, ``bf.fit_sequences`` or ``bf.fit_graphs``. candidates: to try; each starts from the mode
     of the one before. folds: parts of the data, each left out once; rng: who is in which. engine: of fields and graphs.
+    ``bf.cross_validated_temperature`` chooses it by averaged predictions, together with their temperature.
     """
-    parts = _parts(model, X, y, Z, as_engine(engine))
-    if not parts.known() or parts.count < 2 or folds < 2:
-        raise InvalidInput("cross-validation needs at least two labelled sequences, graphs or cases, and two folds")
     if not candidates or not all(v > 0 for v in candidates):
         raise InvalidInput(f"candidate variances are above zero; got {list(candidates)}")
     tried = tuple(sorted(float(v) for v in candidates))
+    parts = _parts(model, X, y, Z, as_engine(engine))
+    if not parts.known() or parts.count < 2 or folds < 2:
+        raise InvalidInput("cross-validation needs at least two labelled sequences, graphs or cases, and two folds")
     fold = np.arange(parts.count) % min(folds, parts.count)
     fold = np.random.default_rng(rng).permutation(fold)
     losses, size = np.zeros(len(tried)), model.n_parameters
     for k in range(fold.max() + 1):
-        start = np.zeros(size)
+        start: FloatArray | None = None
         for v, variance in enumerate(tried):
             objective = parts.objective(fold != k, GaussianPrior(np.zeros(size), np.full(size, 1.0 / variance)))
-            start = lbfgs(objective, start, _TOLERANCE, _ITERATIONS).parameters
+            begin = objective.prior.location if start is None else start
+            start = lbfgs(objective, begin, _TOLERANCE, _ITERATIONS).parameters
             losses[v] += parts.loss(fold == k, start)
     mean = losses / max(parts.known(), 1)
     return VarianceChoice(tried[int(np.argmin(mean))], tried, mean)
@@ -83,7 +86,9 @@ class _Parts(Protocol):
         """How many labels or cells are known."""
         ...
 
-    def objective(self, which: BoolArray, prior: GaussianPrior) -> Objective: ...
+    def objective(self, which: BoolArray, prior: GaussianPrior) -> Objective:
+        """prior: of all parameters of the whole model."""
+        ...
 
     def loss(self, which: BoolArray, parameters: FloatArray) -> float:
         """Σ −log p of what is known there."""
@@ -99,18 +104,27 @@ def _parts(model: Any, X: Any, y: Any, Z: Any, engine: Engine) -> _Parts:
 
 
 class _Sequences:
+    """Each fold has a model of its own where weights are those that were seen: parameters are that model's."""
+
     def __init__(self, crf: CRF, data: Sequences) -> None:
         self.crf, self.data, self.count = crf, data, len(data)
+        self._fold: tuple[BoolArray, Fold] | None = None
 
     def known(self) -> int:
         return 0 if self.data.labels is None else int((self.data.labels >= 0).sum())
 
     def objective(self, which: BoolArray, prior: GaussianPrior) -> Objective:
-        return sequence_objective(self.crf, self.data.chosen(which), prior)
+        fold = self._of(which)
+        return sequence_objective(fold.crf, self.data.chosen(which), fold.prior(prior))
 
     def loss(self, which: BoolArray, parameters: FloatArray) -> float:
-        test = self.data.chosen(which)
-        return _label_loss(self.crf, test.labels, ChainPhase(self.crf, test).marginals(parameters).marginal)
+        test, crf = self.data.chosen(which), self._of(~which).crf
+        return label_loss(crf, test.labels, ChainPhase(crf, test).marginals(parameters).marginal)
+
+    def _of(self, which: BoolArray) -> Fold:
+        if self._fold is None or not np.array_equal(self._fold[0], which):
+            self._fold = which, fold_of(self.crf, self.data.chosen(which))
+        return self._fold[1]
 
 
 class _Graphs:
@@ -127,7 +141,7 @@ class _Graphs:
         test = self.data.chosen(which)
         field, K = compiled_graphs(self.crf, test), len(self.crf.labels)
         tables = self.engine.infer(field.graph, field.design.potentials(parameters)).tables
-        return _label_loss(self.crf, test.labels, tables[: test.nodes * K].reshape(test.nodes, K))
+        return label_loss(self.crf, test.labels, tables[: test.nodes * K].reshape(test.nodes, K))
 
 
 class _Cases:
@@ -144,10 +158,3 @@ class _Cases:
         size = len(parameters)
         test = self.objective(which, GaussianPrior(np.zeros(size), np.ones(size)))
         return -test.log_likelihood(test.at(parameters))
-
-
-def _label_loss(crf: CRF, labels: IntArray | None, marginal: FloatArray) -> float:
-    assert labels is not None
-    known = np.flatnonzero(labels >= 0)
-    right = np.sum(marginal[known] * (crf.owner == labels[known][:, None]), axis=1)
-    return float(-np.log(np.maximum(right, 1e-300)).sum())

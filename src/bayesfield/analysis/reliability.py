@@ -50,10 +50,10 @@ def reliability(
         there.append((np.arange(p.shape[1]) == codes[known, j][:, None]).ravel())
     if not predicted:
         raise InvalidInput("there is nothing to predict: no variable with two states is observed")
-    return _binned(np.concatenate(predicted), np.concatenate(there).astype(np.float64), bins)
+    return binned(np.concatenate(predicted), np.concatenate(there).astype(np.float64), bins)
 
 
-def _binned(predicted: FloatArray, there: FloatArray, bins: int) -> pd.DataFrame:
+def binned(predicted: FloatArray, there: FloatArray, bins: int) -> pd.DataFrame:
     """By bins of equal width; empty ones are left out. Intervals by Jeffreys' prior."""
     which = np.minimum((predicted * bins).astype(np.int64), bins - 1)
     count = np.bincount(which, minlength=bins)

@@ -37,6 +37,11 @@ class Correction(StrEnum):
     profile = "profile"
 
 
+class Decoding(StrEnum):
+    labels = "labels"
+    f1 = "f1"
+
+
 class FigureName(StrEnum):
     fig2 = "fig2"
     fig3 = "fig3"

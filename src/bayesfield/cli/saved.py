@@ -10,14 +10,17 @@ import typer
 
 import bayesfield as bf
 from bayesfield import memory
+from bayesfield.analysis.spans import found_spans
 from bayesfield.cli import trust
 from bayesfield.cli.app import Json, app, note, show
+from bayesfield.cli.options import Decoding
 from bayesfield.cli.sentences import labelled_sentences, window_of
 from bayesfield.cli.targets import refuse_file, refuse_table
 from bayesfield.cli.waiting import doing
-from bayesfield.formats.crfsuite import inputs_of
+from bayesfield.formats.crfsuite import rows_of
 from bayesfield.formats.frames import read_frame, write_frame
 from bayesfield.formats.models import uai
+from bayesfield.model.conditional import from_rows
 from bayesfield.outputs import as_one
 from bayesfield.prediction.given_others import given_others
 from bayesfield.prediction.replicates import new_cases
@@ -69,22 +72,33 @@ def predict(
     column: Annotated[str | None, typer.Option(help="Which column, given the others; needed for tables.")] = None,
     window: Annotated[int | None, typer.Option(min=0, max=100, help="CRFs: as in fit, by default.")] = None,
     labelled: Annotated[bool, typer.Option(help="CRFs: whether the last column is a label, to be compared.")] = True,
+    spans: Annotated[bool, typer.Option("--spans", help="CRFs: a row for each entity, not for each word.")] = False,
+    decode: Annotated[
+        Decoding | None, typer.Option(help="Entities: those of the labels, or of the largest expected F1.")
+    ] = None,
     draws: Draws = 100,
     seed: Seed = 0,
     out: Out = None,
     as_json: Json = False,
 ) -> None:
-    """Probabilities of a column given the others, or of the labels of sentences, averaged over the posterior.
+    """Probabilities of a column given the others, of the labels of sentences, or of their entities as wholes, averaged
+    over the posterior.
 
     Example: bayesfield predict votes-fit votes.csv --column crime --out crime.csv
 
     Example: bayesfield predict tagger test.conll --out labels.csv
+
+    Example: bayesfield predict tagger test.conll --spans --decode f1 --out entities.csv
     """
     refuse_table(out)
+    if decode is not None and not spans:
+        raise InvalidInput("--decode is of entities: give --spans, too")
     with doing("predicting …"):
         found = posterior_at(posterior)
         _refuse_many(found.field, 0, draws)
-        if isinstance(found.field, bf.CRF):
+        if spans:
+            table = _spans(found, data, window, labelled, (decode or Decoding.labels).value, draws, seed)
+        elif isinstance(found.field, bf.CRF):
             table = _labels(found, data, window, labelled, draws, seed)
         else:
             table = _column(found, data, column, draws, seed)
@@ -232,9 +246,8 @@ def _labels(
 ) -> pd.DataFrame:
     """A row for each word: sentence, position, its label if known, the prediction, and how likely that is."""
     crf: Any = posterior.field
-    X, y = labelled_sentences(data, window_of(crf.inputs, window), labelled)
-    known = {name: k for k, name in enumerate(crf.inputs)}
-    found = bf.predict_sequences(posterior, [inputs_of(s, known) for s in X], n_draws=draws, rng=seed)
+    X, y, inputs = _sentences(crf, data, window, labelled)
+    found = bf.predict_sequences(posterior, inputs, n_draws=draws, rng=seed)
     places = [(k, t) for k, sentence in enumerate(X) for t in range(len(sentence))]
     table = pd.DataFrame(places, columns=["sentence", "position"])
     if labelled:
@@ -244,6 +257,32 @@ def _labels(
     if labelled:
         note(f"{float((table['label'] == table['predicted']).mean()):.1%} of {len(table)} labels are as given")
     return table
+
+
+def _spans(
+    posterior: bf.Posterior, data: Path, window: int | None, labelled: bool, decode: str, draws: int, seed: int
+) -> pd.DataFrame:
+    """A row for each entity: sentence, first, end, label, probability, words, and whether the given labels have it."""
+    if not isinstance(posterior.field, bf.CRF):
+        raise InvalidInput("--spans is for CRFs, which label sentences; this posterior is of a field")
+    X, y, inputs = _sentences(posterior.field, data, window, labelled)
+    found = bf.predict_spans(posterior, inputs, decode=decode, n_draws=draws, rng=seed)
+    table = bf.span_table(found, [[next(iter(word.values()), "") for word in sentence] for sentence in X])
+    table = table.rename(columns={"sequence": "sentence"})
+    if labelled:
+        table["right"] = found_spans(found, y)
+        scores = bf.span_scores(found, y)
+        note(f"precision {scores.precision:.1%}, recall {scores.recall:.1%}, F1 {scores.f1:.1%} by the given labels")
+    return table
+
+
+def _sentences(
+    crf: bf.CRF, data: Path, window: int | None, labelled: bool
+) -> tuple[list[list[Any]], list[list[str]], Any]:
+    """Words with their columns, their labels if any, and the same as the CRF takes them."""
+    X, y = labelled_sentences(data, window_of(crf.inputs, window), labelled)
+    known = {name: k for k, name in enumerate(crf.inputs)}
+    return X, y, from_rows(crf, *rows_of(X, known))
 
 
 def _put(table: pd.DataFrame, out: Path | None, as_json: bool, beside: tuple[Path, pd.DataFrame] | None = None) -> None:

@@ -3,10 +3,14 @@
 The bound E_q[L] + ½ Σ log p is stationary where E_q[∇L] = 0 and p = E_q[diag ∇²L]. The draws are fixed once (common
 random numbers), so that E_q[L] is a smooth function of m: L-BFGS minimises it with the widths held, then p is the
 average of diag ∇²L over the draws, and so on until the widths stand still. Draws are antithetic: their mean is m.
+
+A temperature T weighs the entropy: E_q[L] − T H(q) has p = E_q[diag ∇²L] / T. Its path leads from the mode (T → 0) to
+the posterior (T = 1), mean and widths moving together.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -14,10 +18,11 @@ import numpy as np
 from bayesfield import parallel
 from bayesfield.correction.second_order import Corrected, corrected
 from bayesfield.learning.objective import Objective, Point
+from bayesfield.learning.phases.base import DRAWN
 from bayesfield.learning.precision.base import Precision
 from bayesfield.learning.precision.mean_field import DiagonalPrecision
 from bayesfield.learning.search.optimum import QUIET, Iteration, Progress
-from bayesfield.learning.search.quasi_newton import quasi_newton
+from bayesfield.learning.search.quasi_newton import below, quasi_newton
 from bayesfield.types import FloatArray
 
 ROUNDS = 5  # of means and widths
@@ -36,36 +41,75 @@ class Averaged(Protocol):
         """The average of diag ∇²L there, (F,)."""
 
 
+class Independent(NamedTuple):
+    """q, independent normals N(mean, T / curvature), with curvature (F,) the average of diag ∇²L over q.
+
+    change: of the widths in the last round (rms, of their logs). error: the gradient that is left (rms, in posterior
+    sd). value: of the average that was minimised last. rounds: how many there were.
+    """
+
+    mean: FloatArray
+    curvature: FloatArray
+    change: float
+    error: float
+    value: float
+    rounds: int
+
+
 def mean_field(
     objective: Objective, mode: FloatArray, laplace: Precision, rng: np.random.Generator, progress: Progress = QUIET
 ) -> Corrected:
     """From the mode and the widths there."""
-    seed = int(rng.integers(2**31))
-    mean, diagonal = mode, laplace.sd**-2.0
-    change, steps, error = np.inf, 0, 0.0
-    for _ in range(ROUNDS):
-        averaged = averaged_over(objective, 1.0 / np.sqrt(diagonal), seed)
-        start = averaged.point(mean)
+    found = settle(objective, mode, laplace.sd**-2.0, int(rng.integers(2**31)), progress=progress)
+    if found is None:
+        return corrected("variational", mode, laplace, mode, laplace, 0, 0.0, False, 1.0)
+    settled = bool(found.change < _STILL and np.isfinite(found.mean).all())
+    precision = DiagonalPrecision(found.curvature)
+    return corrected("variational", mode, laplace, found.mean, precision, found.rounds, found.error, settled)
+
+
+def settle(
+    objective: Objective,
+    mean: FloatArray,
+    curvature: FloatArray,
+    seed: int,
+    temperature: float = 1.0,
+    rounds: int = ROUNDS,
+    steps: int = STEPS,
+    numbers: int = DRAWN,
+    progress: Progress = QUIET,
+) -> Independent | None:
+    """The minimum of E_q[L] − T H(q), from a mean and diag ∇²L near it; None where inference fails at its draws.
+
+    T = 1 is the posterior's best q, T → 0 the mode. numbers: positions in all draws of sequences together, about.
+    """
+    change, error, value, done = np.inf, 0.0, np.inf, 0
+    for _ in range(rounds):
+        averaged = averaged_over(objective, np.sqrt(temperature / curvature), seed, numbers)
+        start, scale = averaged.point(mean), partial(_scale, objective, averaged)
         if not np.isfinite(start.value):
-            return corrected("variational", mode, laplace, mode, laplace, steps, 0.0, False, 1.0)
+            return None
         with parallel.single_blas():
-            ended = quasi_newton(averaged.point, averaged.curvatures, start, 0.0, STEPS, _NOISE)
+            ended = quasi_newton(averaged.point, scale, start, 0.0, steps, _NOISE)
         new = averaged.curvatures(ended)
         error = float(np.sqrt(np.mean(ended.gradient**2 / new)))
-        change = 0.5 * float(np.sqrt(np.mean(np.log(new / diagonal) ** 2)))
-        mean, diagonal, steps = ended.parameters, new, steps + 1
-        progress.tell(Iteration(steps, ended.value, float(np.abs(ended.gradient).max(initial=0.0)), change, 1.0))
+        change = 0.5 * float(np.sqrt(np.mean(np.log(new / curvature) ** 2)))
+        mean, curvature, value, done = ended.parameters, new, ended.value, done + 1
+        progress.tell(Iteration(done, value, float(np.abs(ended.gradient).max(initial=0.0)), change, 1.0))
         if change < _SETTLED or progress.expired:
             break
-    settled = bool(change < _STILL and np.isfinite(mean).all())
-    return corrected("variational", mode, laplace, mean, DiagonalPrecision(diagonal), steps, error, settled)
+    return Independent(mean, curvature, change, error, value, done)
 
 
-def averaged_over(objective: Objective, sd: FloatArray, seed: int) -> Averaged:
+def _scale(objective: Objective, averaged: Averaged, point: Point) -> FloatArray:
+    return below(objective, averaged.curvatures(point))
+
+
+def averaged_over(objective: Objective, sd: FloatArray, seed: int, numbers: int = DRAWN) -> Averaged:
     """By each sequence's own draws where the free phase knows them, else by draws of all weights."""
     noisy = getattr(objective.free, "noisy", None)
     if len(objective.phases) == 1 and noisy is not None and objective.free.has_noise:
-        return _BySequence(objective, noisy(sd, seed))
+        return _BySequence(objective, noisy(sd, seed, numbers))
     return _ByDraw(objective, sd * np.random.default_rng(seed).standard_normal((PAIRS, len(sd))))
 
 

@@ -14,18 +14,18 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfield import parallel
-from bayesfield.analysis.cross_validation import cross_validated_variance
 from bayesfield.analysis.query import query, query_scores
-from bayesfield.estimators.priors import prior_from
-from bayesfield.estimators.shapes import Data, Shape, shape_of
+from bayesfield.estimators.priors import Chosen
+from bayesfield.estimators.shapes import Data, Items, Shape, shape_of
 from bayesfield.learning.search.elastic.elastic_net import ElasticNet
-from bayesfield.model.adaptive_prior import ARD
+from bayesfield.model.adaptive_prior import ARD, Templates
 from bayesfield.model.conditional import Sequences, is_open
 from bayesfield.model.graphs import Graphs
 from bayesfield.model.prior import Normal, Prior
 from bayesfield.model.smooth.prior import Smooth
+from bayesfield.prediction.chain import predict_with_unseen
 from bayesfield.prediction.n_best import n_best_sequences
-from bayesfield.prediction.spans import Span, spans_of_labels
+from bayesfield.prediction.spans.predict import Span, best_spans, check_decoding, spans_of_labels
 from bayesfield.types import FitWarning, IntArray, InvalidInput
 
 if TYPE_CHECKING:
@@ -45,23 +45,28 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
     (node_features, edges) or (node_features, edges, edge_features).
 
     prior: a variance of every weight, "cv" for the best by cross-validation, "evidence" for the one that the data make
-    likeliest, "ard" for one for each attribute, which removes irrelevant attributes (``bf.ARD``), or a prior such as
-    ``bf.Normal(…)``; crfsuite's c2 is 1 / (2 variance). method, correction, time_limit: as in ``bf.fit``. predictor:
-    "marginal" (averages over the posterior), "map", "vote", "weighted_vote", "supergraph" or "quadratic". n_draws: of
-    the weights, to average over. max_iterations: of the search for the mode. engine: inference on graphs, as in
-    ``bf.fit``. directed: whether the edges of a graph have a direction. latent: states behind each label, as in
-    ``bf.CRF``. possible: "all" has a weight for each attribute and label, and each pair of labels; "seen", which is
-    crfsuite's way, for those only that the training data show, at least min_frequency times: a corpus then has a
-    sixteenth of the weights, and the others are zero. l1: of an absolute penalty, crfsuite's c1, which sets weights to
-    zero; those that stay are fitted again without it (``bf.ElasticNet``). random_state: an int, the seed of all draws.
-    verbose: whether ``fit`` shows its steps. client: a dask.distributed.Client, or the address of its scheduler, whose
-    workers keep the data while the weights are fitted.
+    likeliest, "templates" for one for each kind of attribute, what a name has before "=" or ":", by evidence
+    (``bf.Templates``), "templates-cv" for these by cross-validation, "ard" for one for each attribute, which removes
+    irrelevant attributes (``bf.ARD``), or a prior such as ``bf.Normal(…)``; crfsuite's c2 is 1 / (2 variance). method,
+    correction, time_limit: as in ``bf.fit``. predictor: "marginal" (averages over the posterior), "map", "vote",
+    "weighted_vote", "supergraph" or "quadratic". temperature: how far predictions average: 1 over the posterior, 0 not
+    at all, which is the mode; "cv" chooses by the log loss of averages in cross-validation, with prior="cv" together
+    with the variance; "auto" does so on one part of sequences with so many weights that the posterior takes them for
+    independent, and is 1 elsewhere. n_draws: of the weights, to average over. max_iterations: of the search for the
+    mode. engine: inference on graphs, as in ``bf.fit``. directed: whether the edges of a graph have a direction.
+    latent: states behind each label, as in ``bf.CRF``. possible: "all" has a weight for each attribute and label, and
+    each pair of labels; "seen", which is crfsuite's way, for those only that the training data show, at least
+    min_frequency times: a corpus then has a sixteenth of the weights, and the others are zero. l1: of an absolute
+    penalty, crfsuite's c1, which sets weights to zero; those that stay are fitted again without it
+    (``bf.ElasticNet``). random_state: an int, the seed of all draws. verbose: whether ``fit`` shows its steps. client:
+    a dask.distributed.Client, or the address of its scheduler, whose workers keep the data while the weights are
+    fitted.
 
     Labels may be missing: None where one is not known, a set where it is one of several. What is open is summed over by
     ``fit``, and ``impute`` fills it in.
 
     After ``fit``: posterior_ (bf.Posterior), classes_, attributes_, variance_ (with "ard" a dict by attribute, 0 where
-    one was dropped), n_iter_. A pickle leaves the training data out.
+    one was dropped; with "templates" by template), temperature_, n_iter_. A pickle leaves the training data out.
     """
 
     def __init__(
@@ -71,6 +76,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         method: str | Learner = "auto",
         correction: Correction = "auto",
         predictor: str = "marginal",
+        temperature: float | str = "auto",
         n_draws: int = 100,
         max_iterations: int = 500,
         engine: Engine | str = "auto",
@@ -88,6 +94,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         self.method = method
         self.correction = correction
         self.predictor = predictor
+        self.temperature = temperature
         self.n_draws = n_draws
         self.max_iterations = max_iterations
         self.engine = engine
@@ -109,7 +116,8 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         self._use(self._shape)
         data = self._shape.data(X, y)
         self._keep_possible(data)
-        prior = self._prior(data)
+        asked = Chosen(self.prior, self.temperature, self.engine, self.random_state)
+        prior, asked = asked.prior_of(self.crf_, data)
         options: dict[str, Any] = {
             "prior": prior,
             "engine": self.engine,
@@ -122,10 +130,12 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         }
         if isinstance(self.client, str):
             with parallel.connected(self.client) as client:
-                fitted = self._shape.fit(self.crf_, data, client=client, **options)
+                fitted = asked.cooled(self._shape.fit(self.crf_, data, client=client, **options), data, self.predictor)
             self.posterior_: Posterior = fitted.without_data()  # what the workers kept went with the connection
         else:
-            self.posterior_ = self._shape.fit(self.crf_, data, client=self.client, **options)
+            fitted = self._shape.fit(self.crf_, data, client=self.client, **options)
+            self.posterior_ = asked.cooled(fitted, data, self.predictor)
+        self.temperature_ = self.posterior_.temperature
         self.variance_ = self._variance_of(prior)
         self.n_iter_ = len(self.posterior_.record.iterations)
         return self
@@ -188,22 +198,35 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         found = n_best_sequences(self.posterior_, data, count, self.n_draws, self.random_state)
         return [[([self.classes_[k] for k in one.labels], one.probability) for one in own] for own in found]
 
-    def predict_spans(self, X: Sequence[Any]) -> list[list[Span]]:
-        """For each sequence the entities that its predicted labels mark (BIO or IOBES): (first, end, label,
-        probability), the probability that the entity is there as a whole, averaged over the posterior."""
-        found, data = self._predicted(X)
+    def predict_spans(
+        self, X: Sequence[Any], decode: str = "labels", threshold: float | None = None
+    ) -> list[list[Span]]:
+        """For each sequence its entities (BIO, IOB1, IOBES or BILOU): (first, end, label, probability), the probability
+        that the entity is there as a whole, averaged over the posterior.
+
+        decode: "labels" takes those that the predicted labels mark, "f1" those of the largest expected F1 over all of
+        X; threshold: with "f1", of the probability that an entity needs instead, for sequences that come one by one.
+        """
+        check_decoding(decode, threshold)
+        check_is_fitted(self, "posterior_")
+        data = self._shape.data(_listed(X, "X"))
         if not isinstance(data, Sequences):
             raise InvalidInput("spans are of sequences, not of graphs")
         draws = 0 if self.predictor == "map" else self.n_draws
-        return spans_of_labels(self.posterior_, data, found.labels, draws, self.random_state)
+        if decode == "f1":
+            return best_spans(self.posterior_, data, draws, self.random_state, threshold)
+        return spans_of_labels(self.posterior_, data, self._found(data).labels, draws, self.random_state)
 
-    def uncertainty(self, X: Sequence[Any]) -> list[pd.DataFrame]:
+    def uncertainty(self, X: Sequence[Any], unseen: bool = False) -> list[pd.DataFrame]:
         """For each sequence a row a position: the label, its probability, and where the doubt comes from.
+
+        unseen: whether attributes that training never showed count, their weights unknown up to the prior; predictions
+        take them to have none. Text of another domain is then unsettled, and no longer surer than what was seen.
 
         entropy: of the averaged probabilities, in nats; open: what known weights would leave of it; unsettled: the
         rest, which more training data would settle. disagreement: share of the drawn weights that choose another label.
         """
-        found, data = self._predicted(X)
+        found, data = self._with_unseen(X) if unseen else self._predicted(X)
         table = pd.DataFrame(
             {
                 "label": [self.classes_[k] for k in found.labels],
@@ -303,19 +326,13 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
             )
         return ElasticNet(self.l1)
 
-    def _prior(self, data: Data) -> Prior:
-        def best() -> float:
-            return cross_validated_variance(self.crf_, data, engine=self.engine, rng=self.random_state).variance
-
-        return prior_from(self.prior, best, groups="inputs")
-
     def _variance_of(self, prior: Prior) -> Any:
         """The number, or by group what the data chose."""
         chosen = self.posterior_.record.prior
         if chosen is None:
-            return prior.variance if isinstance(prior, Normal) else None
+            return prior.variance if isinstance(prior, Normal | Templates) else None
         found = chosen.table["variance"]
-        return found.to_dict() if isinstance(prior, ARD | Smooth) else float(found.iloc[0])
+        return found.to_dict() if isinstance(prior, ARD | Smooth | Templates) else float(found.iloc[0])
 
     def __sklearn_tags__(self) -> Tags:
         """Inputs are lists of sequences or graphs, which scikit-learn's own checks do not make."""
@@ -343,13 +360,28 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
     def _predicted(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> tuple[Prediction, Data]:
         check_is_fitted(self, "posterior_")
         data = self._shape.data(_listed(X, "X"))
+        return self._found(data, y), data
+
+    def _with_unseen(self, X: Sequence[Any]) -> tuple[Prediction, Data]:
+        check_is_fitted(self, "posterior_")
+        if not isinstance(self._shape, Items) or self.predictor != "marginal":
+            raise InvalidInput('attributes that were not seen count in sequences of items, with predictor="marginal"')
+        if not isinstance(self.variance_, float | int):
+            raise InvalidInput("attributes that were not seen have the prior's variance, and this prior has not one")
+        beyond = self._shape.unseen(_listed(X, "X"), float(self.variance_))
+        if beyond is None:
+            return self._predicted(X)
+        data = self._shape.data(X)
+        return predict_with_unseen(self.posterior_, data, beyond, self.n_draws, self.random_state), data
+
+    def _found(self, data: Data, y: Sequence[Any] | None = None) -> Prediction:
         how: dict[str, Any] = {"predictor": self.predictor, "n_draws": self.n_draws, "rng": self.random_state, "y": y}
         if isinstance(data, Graphs):
             how["engine"] = self.engine
         found = self._shape.predict(self.posterior_, data, **how)
         if not found.status.converged:
-            warnings.warn(f"predictor {self.predictor!r}: {found.status}", FitWarning, stacklevel=3)
-        return found, data
+            warnings.warn(f"predictor {self.predictor!r}: {found.status}", FitWarning, stacklevel=4)
+        return found
 
 
 class GraphCRF(BayesianCRF):
@@ -366,6 +398,7 @@ class GraphCRF(BayesianCRF):
         method: str | Learner = "auto",
         correction: Correction = "auto",
         predictor: str = "marginal",
+        temperature: float | str = "auto",
         n_draws: int = 100,
         max_iterations: int = 500,
         engine: Engine | str = "auto",
@@ -384,6 +417,7 @@ class GraphCRF(BayesianCRF):
             method=method,
             correction=correction,
             predictor=predictor,
+            temperature=temperature,
             n_draws=n_draws,
             max_iterations=max_iterations,
             engine=engine,

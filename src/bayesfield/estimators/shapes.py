@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -20,7 +20,7 @@ from bayesfield.fitting.sequences import fit_sequences
 from bayesfield.formats.crfsuite import rows_of, vocabulary
 from bayesfield.model.conditional import CRF, Sequences, as_sequences, from_rows, seen_weights
 from bayesfield.model.graphs import Graphs, as_graphs
-from bayesfield.prediction.chain import predict_sequences
+from bayesfield.prediction.chain import Unseen, predict_sequences
 from bayesfield.prediction.graph import predict_graphs
 from bayesfield.types import InvalidInput
 
@@ -72,6 +72,20 @@ class Items(Shape):
 
     def data(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> Sequences:
         return from_rows(self.crf, *rows_of(X, self._known), y)
+
+    def unseen(self, X: Sequence[Any], variance: float) -> Unseen | None:
+        """What X has of attributes that are not the model's, whose weights have this variance; None for nothing."""
+        return unseen_attributes(self.crf, X, self._known, variance)
+
+
+def unseen_attributes(crf: CRF, X: Sequence[Any], known: Mapping[str, int], variance: float) -> Unseen | None:
+    """The same for a model whose attributes are ``known``."""
+    names = [name for name in vocabulary(X) if name not in known]
+    if not names:
+        return None
+    beyond = CRF(crf.labels, names)
+    rows, lengths = rows_of(X, {name: k for k, name in enumerate(names)})
+    return Unseen(beyond, from_rows(beyond, rows, lengths), variance**0.5)
 
 
 class Arrays(Shape):

@@ -302,9 +302,9 @@ class _Fit:
             return self._again(engine, by, new, start, rng)
 
         if learner is None or method == learner:
-            return adapted(prior, self.model, fitted, solve)
+            return adapted(prior, self.model, fitted, solve, rng, self.progress)
         first = solve(fitted.objective.prior, fitted.optimum.parameters)
-        last, record = adapted(prior, self.model, first, solve)
+        last, record = adapted(prior, self.model, first, solve, rng, self.progress)
         return solve(last.objective.prior, last.optimum.parameters, learner), record
 
     def _again(

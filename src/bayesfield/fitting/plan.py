@@ -17,6 +17,7 @@ from bayesfield.correction.correct import KINDS
 from bayesfield.correction.draws import CHAINED
 from bayesfield.correction.draws import MOST as MOST_DRAWN
 from bayesfield.correction.importance import FILLED, LEAST, MORE, MOST_EVEN, MOST_WEIGHED
+from bayesfield.correction.mean_field import PAIRS
 from bayesfield.correction.mean_field import STEPS as AVERAGE_STEPS
 from bayesfield.correction.profile import KNOTS, MOST_PROFILED, PARAMETERS, STEPS, form_along
 from bayesfield.correction.second_order import MAX_DIRECTIONS
@@ -28,7 +29,7 @@ from bayesfield.inference.sampling.streamed import Streamed
 from bayesfield.inference.sampling.streams import CHAINS, seconds_a_sweep
 from bayesfield.learning.precision.matrix_free import KRYLOV, KRYLOV_ROOM
 from bayesfield.learning.search.by_name import MINIMISERS, as_method
-from bayesfield.learning.search.minimise import SEVERAL, unseen_parameters
+from bayesfield.learning.search.minimise import SEVERAL, TANGLED, unseen_parameters
 from bayesfield.model.prior import Prior, as_prior
 from bayesfield.posterior.record import SAMPLED_NEWTON, Plan
 from bayesfield.response.base import require_dense
@@ -53,6 +54,7 @@ EXPENSIVE = 40.0  # seconds of one curvature, beyond which L-BFGS searches witho
 EXACT_FIT = 60.0  # seconds of an exact search, beyond which sampling is the cheaper way to a checked one
 FEW_TIED, TIED = 12, 200  # parameters at most, and table entries for each at least, of fields that chains stream
 _STREAMED = 600  # sweeps of all chains of a search, where they forget in fifty
+_SPARSE = 10.0  # seconds of a curvature within tables, which share their parameters: a sparse form does not exist
 _NEWTON = 8  # steps of a search with curvature, at most
 _LBFGS = 130  # inferences of one without, the products with the curvature that end it among them
 _ROUGH = 40  # inferences of a rough search, from one of several starts
@@ -366,6 +368,8 @@ def _form(asked: str, counts: Counts) -> str:
     """The form of the precision, with what the phases can do."""
     if not counts.has_log_z:
         asked = "dense"
+    elif asked == "auto" and counts.linear and counts.price.tangled > (EXPENSIVE if counts.size <= SMALL else _SPARSE):
+        asked = "mean-field"
     elif asked == "auto":
         if counts.size <= (SMALL if counts.linear else DENSE):
             asked = "dense"
@@ -386,7 +390,8 @@ def _method(counts: Counts, request: Request, form: str) -> str:
         return request.method
     if form == "sparse":
         return "newton"
-    return "newton" if form == "dense" and counts.price.covariance <= EXPENSIVE else "lbfgs"
+    cheap = counts.price.covariance <= EXPENSIVE and counts.price.tangled <= TANGLED
+    return "newton" if form == "dense" and cheap else "lbfgs"
 
 
 def _corrections(
@@ -442,7 +447,8 @@ def _rounded(seconds: float) -> str:
 
 def _mean_field_seconds(counts: Counts) -> float:
     """Of rounds with as many steps as usual."""
-    return _variational_seconds(counts.size, counts.price, "mean-field")
+    seconds = _variational_seconds(counts.size, counts.price, "mean-field")
+    return seconds if counts.blocks else 2 * PAIRS / _AVERAGED * seconds
 
 
 def _variational_seconds(size: int, price: Price, form: str) -> float:
@@ -464,6 +470,8 @@ def _checked(counts: Counts, request: Request, chosen: bool) -> tuple[bool, tupl
         return False, ()
     if counts.exact or counts.streams or not counts.has_log_z:
         return False, ()
+    if counts.price.tangled > EXPENSIVE:
+        return False, ("not checked: chains of many graphs whose tables have many parameters take too long",)
     if not counts.samples or counts.free_phases > 1:
         return False, ("not checked: sampling takes one graph in this process, each case counting alike",)
     if counts.size > SAMPLED:

@@ -7,7 +7,8 @@ evidence of a group g of n parameters with one precision α is then, against the
 
 with d the eigenvalues of D = Σ_gg⁻¹ − α₀ and b the coordinates of Σ_gg⁻¹ m_g in its eigenvectors; α₀: the precision it
 had, m and Σ: the posterior then. Its maximum is the group's next α; where that is below log(threshold) the group goes,
-the weakest first, and the rest is what remains of the Gaussian given that it is zero.
+the weakest first, and the rest is what remains of the Gaussian given that it is zero. Mean-field posteriors go by their
+own bound (fitting.bound_learning).
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ import numpy as np
 import pandas as pd
 from scipy import linalg
 
+from bayesfield.fitting.bound_learning import learned_by_bound
 from bayesfield.fitting.smooth_prior import smoothed
 from bayesfield.learning.objective import GaussianPrior
+from bayesfield.learning.search.optimum import QUIET, Progress
 from bayesfield.model.prior import GONE, Parametrised, Prior, Shared
 from bayesfield.model.smooth.prior import Smooth
 from bayesfield.posterior.prior_record import PriorRecord
@@ -39,14 +42,25 @@ _GRID = np.exp(np.linspace(np.log(1e-6), np.log(1e8), 421))  # α
 _LEAST_CURVATURE = 1e-3  # of a heavy tail's curvature at its centre: in the tails it is negative
 
 
-def adapted(prior: Prior, model: Parametrised, first: FittedMode, solve: Solve) -> tuple[FittedMode, PriorRecord]:
-    """The mode under the prior that the data choose. first: the mode under the prior it begins with."""
+def adapted(
+    prior: Prior,
+    model: Parametrised,
+    first: FittedMode,
+    solve: Solve,
+    rng: np.random.Generator,
+    progress: Progress = QUIET,
+) -> tuple[FittedMode, PriorRecord]:
+    """The mode under the prior that the data choose. first: the mode under the prior it begins with. rng: for draws of
+    a mean-field posterior."""
     if first.objective.prior.tails is not None:
         return _heavy(first, solve)
     if isinstance(prior, Smooth):
         return smoothed(prior, model, first, solve)
     if not first.objective.prior.independent:
         raise InvalidInput("variances are learned of independent parameters; the prior has a covariance matrix")
+    if first.precision.form == "mean-field":
+        seed = int(rng.integers(2**31))
+        return learned_by_bound(prior, prior.learned(model), first, solve, seed, progress)
     return _Variances(prior.learned(model), prior.threshold).run(first, solve)
 
 

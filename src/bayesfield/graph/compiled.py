@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 Sparse = Any  # scipy's sparse arrays
 _ROWS = 4096  # of features that one thread fills at a time
+_UNTIED = 8  # entries of tables for each parameter, up to which it counts as belonging to one
+_PAIRS = 1e7  # of parameters of the same tables, from which they are counted exactly
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +125,24 @@ def local_variances(graph: Graph, design: Design, beliefs: FloatArray) -> FloatA
     means = inside @ A  # (tables, F)
     result: FloatArray = A.power(2).T @ beliefs - means.power(2).sum(axis=0)
     return np.maximum(result, 0.0)
+
+
+def pairs_within(graph: Graph, design: Design) -> float:
+    """Σ over factors of the square of how many parameters their tables have: the entries of all Cov_{b_a}(f_a).
+
+    Exactly where they are many, else from above, by the entries of A; 0 where hardly a parameter is in several tables.
+    """
+    A, ptr = design.matrix, graph.arrays.table_ptr
+    if A.nnz <= _UNTIED * A.shape[1]:
+        return 0.0
+    stored = np.diff(A.indptr[ptr]).astype(np.float64)
+    total = float(stored @ stored)
+    if total <= _PAIRS:
+        return total
+    n, factors = int(ptr[0]), np.repeat(np.arange(len(stored)), np.diff(ptr))
+    owner = sparse.csr_array((np.ones(len(factors)), (factors, np.arange(len(factors)))))
+    counts = np.diff((owner @ abs(A[n:])).indptr).astype(np.float64)
+    return float(counts @ counts)
 
 
 # --- compilation --------------------------------------------------------------------------------------------------

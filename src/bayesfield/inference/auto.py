@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bayesfield.graph.structure import Graph
     from bayesfield.response.base import Response
 
+_DEARER = 8  # entries of regions are passed so many times as often as those of a junction tree, at least
 _DENSE = 12  # factors around a variable above which short loops are not looked for: they are too many
 
 
@@ -65,7 +66,7 @@ class Auto(Options):
         regions = self.loops.regions(graph)
         wide = sum(len(r) > 2 for r in regions.outer)
         cost = self.loops.preview(graph)
-        if wide > 0 and len(regions.outer) <= self.max_clusters * n and cost.entries <= self.max_entries:
+        if wide > 0 and len(regions.outer) <= self.max_clusters * n and cost.entries <= self.max_entries / _DEARER:
             return f"short loops are few: {cost.detail}"
         return ""
 

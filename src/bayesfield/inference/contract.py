@@ -36,7 +36,8 @@ class Price(NamedTuple):
     """Counted work of one inference and of one covariance of all features, in seconds on one core of our machine.
 
     each: of one of many inferences that are asked for in one call, where that is cheaper; else 0. value: of one of many
-    log Z without the rest, likewise. summed: of one of many covariances whose sum is asked for, likewise.
+    log Z without the rest, likewise. summed: of one of many covariances whose sum is asked for, likewise. tangled: the
+    part of the covariance that tables with many parameters each take, whatever its form.
     """
 
     inference: float
@@ -44,6 +45,7 @@ class Price(NamedTuple):
     each: float = 0.0
     value: float = 0.0
     summed: float = 0.0
+    tangled: float = 0.0
 
 
 @runtime_checkable

@@ -64,6 +64,16 @@ class GaussianPrior:
             return self.precision + self.coupling.scattered(np.diag(self.coupling.precision))
         return self.precision if self.independent else np.diag(self.precision)
 
+    @cached_property
+    def stiffness(self) -> FloatArray:
+        """(F,) how much narrower than usual (the geometric mean) the prior of each parameter is, 1 or more; 1 for all
+        where all are alike."""
+        diagonal = self.diagonal
+        if not len(diagonal) or not (diagonal > 0.0).all():
+            return np.ones(len(diagonal))
+        result: FloatArray = np.maximum(diagonal / np.exp(np.log(diagonal).mean()), 1.0)
+        return result
+
     def matrix(self) -> FloatArray:
         """Λ⁻¹, (F, F)."""
         return self.plus(np.zeros((self.size, self.size)))
@@ -257,7 +267,7 @@ class Objective:
 
     def counts(self) -> Counts:
         """All that a plan is made from."""
-        inference = covariance = each = value = summed = held = 0.0
+        inference = covariance = each = value = summed = tangled = held = 0.0
         for phase in self.phases:
             price = phase.price(self.prior.size)
             inference += price.inference
@@ -265,6 +275,7 @@ class Objective:
             each += price.each or price.inference
             value += price.value or price.each or price.inference
             summed += price.summed or price.covariance
+            tangled += price.tangled
             held += phase.bytes()
         first, traits = self.phases[0], [phase.traits for phase in self.phases]
         contrasts = [phase.contrasts for phase in self.phases]
@@ -272,7 +283,7 @@ class Objective:
             size=self.prior.size,
             n_cases=self.data.n_cases,
             weight=first.cases,
-            price=Price(inference, covariance, each, value, summed),
+            price=Price(inference, covariance, each, value, summed, tangled),
             bytes=held,
             exact=all(t.exact for t in traits),
             has_log_z=all(t.has_log_z for t in traits),

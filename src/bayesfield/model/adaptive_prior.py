@@ -80,6 +80,62 @@ class ARD(Prior):
 
 
 @dataclass(frozen=True, eq=False)
+class Templates(Prior):
+    """A variance for each template of a CRF's inputs: words, tags, pairs of tags, each N(0, its own variance).
+
+    The template is what an input's name has before the first "=" or ":" ("w[-1]" of "w[-1]=the"); inputs with neither
+    share "others", and transitions are "transition".
+    variance: "evidence" lets the data choose each; a number is for all; a mapping from template to either must name all
+    of them. begin: where the search begins.
+    """
+
+    variance: float | str | Mapping[str, float | str] = EVIDENCE
+    begin: float = 1.0
+
+    def __post_init__(self) -> None:
+        values = list(self.variance.values()) if isinstance(self.variance, Mapping) else [self.variance]
+        fixed = [v for v in (*values, self.begin) if not (isinstance(v, str) and v == EVIDENCE)]
+        if not all(isinstance(v, int | float | np.number) for v in fixed):
+            raise InvalidInput(
+                f'variances of templates are numbers above zero or "evidence", one for all or by template; got '
+                f"{self.variance!r}"
+            )
+        refuse_variances(np.array(fixed, dtype=np.float64), self.variance)
+
+    def location(self, field: Parametrised) -> FloatArray:
+        return np.zeros(field.n_parameters)
+
+    def precision(self, field: Parametrised) -> FloatArray:
+        names, variance = _templates_of(field), self.variance
+        by_name = self._by_template(names) if isinstance(variance, Mapping) else dict.fromkeys(names, variance)
+        numbers = {name: self.begin if isinstance(v, str) else float(v) for name, v in by_name.items()}
+        return 1.0 / np.array([numbers[name] for name in names], dtype=np.float64)
+
+    def learned(self, field: Parametrised) -> tuple[Shared, ...]:
+        names, variance = _templates_of(field), self.variance
+        if not isinstance(variance, Mapping):
+            return shared_by(names) if isinstance(variance, str) else ()
+        by_name = self._by_template(names)
+        return shared_by([name if isinstance(by_name[name], str) else None for name in names])
+
+    def _by_template(self, names: Sequence[str]) -> Mapping[str, float | str]:
+        assert isinstance(self.variance, Mapping)
+        if set(names) != set(self.variance):
+            raise InvalidInput(f"the model's templates are {sorted(set(names))}; the prior names {list(self.variance)}")
+        return self.variance
+
+
+def _templates_of(field: Any) -> Sequence[str]:
+    names: Sequence[str] | None = getattr(field, "template_of", None)
+    if names is None:
+        raise InvalidInput(
+            "templates are of a CRF's inputs, and this is a field: take bf.Normal(variance={group: …}), whose groups "
+            f"are {sorted(set(field.groups))}"
+        )
+    return names
+
+
+@dataclass(frozen=True, eq=False)
 class Cauchy(Prior):
     """λ ~ Cauchy(0, scale), independently: bgms's prior of couplings. Near its peak a Gaussian, but large effects stay.
 

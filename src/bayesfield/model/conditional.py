@@ -8,6 +8,7 @@ by default an indicator of every label and of every pair, so that W is (inputs Ã
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,6 +24,8 @@ from bayesfield.model.field import as_states
 from bayesfield.types import LARGEST, BoolArray, Cost, FloatArray, IntArray, InvalidInput
 
 _FEW = 3  # labels of an input up to which each is added by itself
+OTHERS, TRANSITIONS = "others", "transition"  # templates of inputs whose names tell none, and of transitions
+_TEMPLATE = re.compile(r"((?:[+-]?\d+:)?+(?:\[[^]]*\]|[^=:[])+)[=:]")
 
 
 class Seen(NamedTuple):
@@ -197,6 +200,14 @@ class CRF:
         edge = [f"edge:{name}" for name in self.edge_inputs for _ in range(self.n_edge_tables)]
         return node + edge
 
+    @property
+    def template_of(self) -> list[str]:
+        """The template (``template_name``) that every parameter belongs to; transitions have one of their own."""
+        templates = [template_name(name) for name in self.inputs]
+        each = [self.n_node_tables] * len(templates) if self.seen is None else np.diff(self.seen.ptr).tolist()
+        node = [name for name, count in zip(templates, each, strict=True) for _ in range(count)]
+        return node + [TRANSITIONS] * (self.n_parameters - self.n_state)
+
     def split(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
         """W as (D, G) and V as (E, H); zeros for weights that were not seen."""
         if self.seen is not None:
@@ -209,6 +220,17 @@ class CRF:
 
     def __repr__(self) -> str:
         return f"CRF({len(self.labels)} labels, {len(self.inputs)} inputs, {self.n_parameters} parameters)"
+
+
+def template_name(name: str) -> str:
+    """What an input's name has before the first "=" or ":": "w[-1]" of "w[-1]=the".
+
+    Neither an offset in front ("-1:word:the", of "-1:word") nor what stands in brackets ("word[-3:]:ing") ends it.
+    Names with neither sign, such as "bias", belong to one template together, "others": each by itself would be a
+    variance of its own for a handful of weights.
+    """
+    found = _TEMPLATE.match(name)
+    return OTHERS if found is None else found.group(1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,6 +41,7 @@ from bayesfield.posterior.edges import (
 )
 from bayesfield.posterior.evidence import LogEvidence, Peak, log_evidence
 from bayesfield.posterior.imputation import Imputation, impute
+from bayesfield.posterior.tempered import Tempered, checked_temperature, tempered
 from bayesfield.posterior.views import Views
 from bayesfield.response.base import require_dense
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput
@@ -69,8 +70,9 @@ class Posterior(Views):
     parameters belong to. record: how it was found. form: P as an object that solves, draws and tells widths
     (learning.precision). objective: what was minimised, with the data, for ``check``, ``evidence``,
     ``bf.predictive_check`` and ``bf.loo``. laplace_precision: P at the mode, where it is the posterior's own and not a
-    learner's. prior: that of the parameters; where the data chose it, what they chose. request: what the fit was asked
-    for, and case_counts: what complete cases show, kept where they are left out; both for ``update``.
+    learner's. prior: that of the parameters; where the data chose it, what they chose. cold: what predictions average
+    over at another temperature (``at_temperature``), where the rest does not tell. request: what the fit was asked for,
+    and case_counts: what complete cases show, kept where they are left out; both for ``update``.
     """
 
     request: Request | None = None
@@ -88,6 +90,7 @@ class Posterior(Views):
         laplace_precision: Precision | None = None,
         prior: Prior | None = None,
         marginals: Marginals | None = None,
+        cold: Tempered | None = None,
     ) -> None:
         self.field = field
         self.objective = objective
@@ -103,6 +106,7 @@ class Posterior(Views):
             matrix = precision if isinstance(precision, np.ndarray) else None
             raise IndefiniteCurvature(f"no posterior: {reason_for_refusal(field, matrix, str(error))}") from None
         self._marginals = marginals
+        self.cold = cold
 
     @property
     def marginals(self) -> Marginals:
@@ -137,6 +141,58 @@ class Posterior(Views):
         if isinstance(marginals, DrawnMarginals):
             return marginals.sample(n, generator)
         return marginals.from_normal(self.form.sample(generator, n).T / self.form.sd)
+
+    @property
+    def temperature(self) -> float:
+        """That of predictions: 1 averages over the posterior, 0 plugs the mode in."""
+        return self.record.temperature
+
+    def at_temperature(self, temperature: float) -> Posterior:
+        """The same, whose predictions average over the power posterior of this temperature (posterior.tempered).
+
+        The parameters' own means, widths and intervals stay those of the posterior. 0: predictions by the mode; 1: the
+        posterior. Between them a mean-field posterior is found anew, which takes its data.
+        """
+        T = checked_temperature(temperature)
+        if self.temperature == T:
+            return self
+        result = copy.copy(self)
+        result.record, result.cold = replace(self.record, temperature=T), None
+        if 0.0 < T < 1.0 and self.form.form == "mean-field":
+            if self.objective is None or self.laplace_precision is None:
+                raise InvalidInput(
+                    "another temperature between 0 and 1 takes the data, which this posterior came without (a file and "
+                    "a pickle leave them out): set it where the posterior is fitted, or fit anew"
+                )
+            hot = self.mean, self.form.sd**-2.0
+            result.cold = tempered(self.objective, self.mode, self.laplace_precision, hot, T)
+        return result
+
+    def sample_predictive(self, n: int, rng: np.random.Generator | int | None = None) -> FloatArray:
+        """n draws of the parameters for predictions, at their temperature, (n, F); at 0 the mode alone, (1, F)."""
+        T = self.temperature
+        if T == 0.0:
+            return self.mode[None].copy()
+        if self.cold is not None:
+            noise = np.random.default_rng(rng).standard_normal((n, len(self.mean)))
+            result: FloatArray = self.cold.mean + self.cold.sd * noise
+            return result
+        draws = self.sample(n, rng)
+        if T == 1.0:
+            return draws
+        centre = self.marginals.mean
+        cooled: FloatArray = self.mode + T * (centre - self.mode) + np.sqrt(T) * (draws - centre)
+        return cooled
+
+    @property
+    def predictive_moments(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and sd, (F,) each, of what predictions average over."""
+        T = self.temperature
+        if T == 0.0:
+            return self.mode, np.zeros_like(self.mode)
+        if self.cold is not None:
+            return self.cold.mean, self.cold.sd
+        return self.mode + T * (self.mean - self.mode), np.sqrt(T) * self.form.sd
 
     def check(self, rng: np.random.Generator | int | None = 0, engine: Sampled | None = None) -> Check:
         """How far the mode is from the true one, and the widths from the true ones, by sampling at the mode.
@@ -339,7 +395,10 @@ class Posterior(Views):
         judged = self.record.certificate
         return (
             f"Posterior({len(self.mean)} parameters, {self.record.n_cases} cases, {self.record.engine}: "
-            f"{self.record.status}" + ("" if judged is None else f"; {judged.verdict}: {judged.advice}") + ")"
+            f"{self.record.status}"
+            + ("" if judged is None else f"; {judged.verdict}: {judged.advice}")
+            + ("" if self.temperature == 1.0 else f"; predictions at temperature {self.temperature:g}")
+            + ")"
         )
 
 

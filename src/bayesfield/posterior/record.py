@@ -18,6 +18,7 @@ _FORMS = {  # what a form leaves out, where it leaves anything out
     "matrix-free": "matrix-free: widths are probed, with an error (posterior.form.sd_error)",
 }
 
+_COLD = "predictions average over the posterior cooled to it; 0 is the mode"
 _GOOD, _FAIR = 0.1, 0.3  # root mean square bias in posterior sd
 _WIDTHS = 0.1  # largest share by which the median width may be off
 
@@ -202,7 +203,8 @@ class FitRecord:
     choice: why this engine, step by step, where ``fit`` chose it; check: the check that it made then. starts: how the
     searches ended (learning.search.starts), where there were several. prior: what the data chose
     (fitting.prior_learning), where they did. plan: what was decided before the fit ran. certificate: how far the
-    posterior may be trusted, where the fit judged it (posterior.certificate).
+    posterior may be trusted, where the fit judged it (posterior.certificate). temperature: of predictions
+    (posterior.tempered).
     """
 
     engine: str
@@ -224,6 +226,7 @@ class FitRecord:
     prior: PriorRecord | None = None
     plan: Plan | None = None
     certificate: Certificate | None = None
+    temperature: float = 1.0
 
     def __str__(self) -> str:
         value = self.log_likelihood
@@ -240,6 +243,7 @@ class FitRecord:
                 *([f"prior       {self.prior}"] if self.prior is not None else []),
                 f"correction  {self.correction}",
                 *([f"certificate {self.certificate}"] if self.certificate is not None else []),
+                *([f"temperature {self.temperature:g}: {_COLD}"] if self.temperature != 1.0 else []),
                 f"cases       {self.n_cases}" + (f", log-likelihood {value:.6g}" if np.isfinite(value) else ""),
                 self._ending(),
             ]

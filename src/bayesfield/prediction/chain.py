@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bayesfield.posterior.posterior import Posterior
 
 POTENTIAL_DRAWS = 8  # of each sequence's potentials, at most: antithetic, and of what the input itself takes part in
+_COOLED_DRAWS = 6  # the same below temperature 1, where they vary less
 _TOGETHER = 400_000  # potentials of all sequences at all draws that are labelled in one pass
 
 
@@ -59,10 +60,10 @@ def predict_sequences(
         and phase.draws_potentials
         and predictor in ("marginal", "vote", "weighted_vote")
     ):
-        by_potentials = _by_potentials(phase, posterior, n_draws, rng)
+        by_potentials = _counted(phase, potential_draws(phase, posterior, n_draws, rng))
         if by_potentials is not None:
             return by_potentials.prediction(predictor)
-    points = posterior.sample(n_draws, rng)
+    points = posterior.sample_predictive(n_draws, rng)
     tally = _tallied(phase, points)
     if predictor == "quadratic":
         return tally.prediction(predictor, *quadratic_labels(crf, posterior, data, distance))
@@ -106,36 +107,96 @@ def marginals_of_draws(
     phase: ChainPhase, posterior: Posterior, n_draws: int, rng: np.random.Generator | int | None
 ) -> Iterator[ChainMarginals]:
     """Marginals with their messages at each draw; n_draws: 0 for the mode alone."""
+    for node, edge in drawn_potentials(phase, posterior, n_draws, rng):
+        yield chain_marginals(phase.chains, node, edge)
+
+
+def drawn_potentials(
+    phase: ChainPhase,
+    posterior: Posterior,
+    n_draws: int,
+    rng: np.random.Generator | int | None,
+    most: int | None = None,
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Node (P, K) and edge (Q, K, K) log-potentials at each draw; n_draws: 0 for the mode alone. most: draws of a
+    mean-field posterior."""
     if n_draws and posterior.form.form == "mean-field" and phase.draws_potentials:
-        for node, edge in potential_draws(phase, posterior, n_draws, rng):
-            yield chain_marginals(phase.chains, node, edge)
+        yield from potential_draws(phase, posterior, n_draws, rng, most)
         return
-    for here in posterior.sample(n_draws, rng) if n_draws else posterior.mode[None]:
-        yield phase.marginals(here)
+    for here in posterior.sample_predictive(n_draws, rng) if n_draws else posterior.mode[None]:
+        yield phase.potentials(here)
 
 
 def potential_draws(
-    phase: ChainPhase, posterior: Posterior, n_draws: int, rng: np.random.Generator | int | None
+    phase: ChainPhase,
+    posterior: Posterior,
+    n_draws: int,
+    rng: np.random.Generator | int | None,
+    most: int | None = None,
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Node (P, K) and edge (1, K, K) log-potentials of a mean-field posterior, in antithetic pairs.
 
     Under independent weights the potentials of a sequence are sums of independent normals, so that no draw of all
-    weights is made; eight at most, which is what averages of marginals need.
+    weights is made; eight at most (or ``most``), which is what averages of marginals need. At temperature 0 one, the
+    mode's.
     """
-    crf, data, sd, count = phase.crf, phase.data, posterior.form.sd, min(max(n_draws, 2), POTENTIAL_DRAWS)
-    generator, (node, edge) = np.random.default_rng(rng), phase.potentials(posterior.mean)
+    usual = POTENTIAL_DRAWS if posterior.temperature == 1.0 else _COOLED_DRAWS
+    (mean, sd), count = posterior.predictive_moments, min(max(n_draws, 2), usual if most is None else most)
+    crf, data, generator, (node, edge) = phase.crf, phase.data, np.random.default_rng(rng), phase.potentials(mean)
+    if posterior.temperature == 0.0:
+        yield node, edge
+        return
     for k in range(0, count, 2):
         noise, of_edges = node_noise(crf, data, sd, int(generator.integers(2**31))), edge_noise(crf, sd, generator)
         for sign in (1.0, -1.0)[: count - k]:
             yield node + sign * noise, edge + sign * of_edges
 
 
-def _by_potentials(
-    phase: ChainPhase, posterior: Posterior, n_draws: int, rng: np.random.Generator | int | None
-) -> Tally | None:
-    """None where plain numbers underflow."""
+class Unseen(NamedTuple):
+    """Attributes that training never showed, at the same positions: the model they would have weights in, the data,
+    and the sd of these weights, which have the prior alone."""
+
+    crf: CRF
+    data: Sequences
+    sd: float
+
+
+def predict_with_unseen(
+    posterior: Posterior,
+    data: Sequences,
+    unseen: Unseen,
+    n_draws: int = 100,
+    rng: np.random.Generator | int | None = 0,
+) -> Prediction:
+    """Averaged marginals where attributes that were never seen are not taken to have no weight, but an unknown one."""
+    crf: Any = checked(posterior, "marginal", n_draws).field
+    if not (crf.plain_nodes and crf.labels == crf.visible):
+        raise InvalidInput("attributes that were not seen count in plain chains: without tables or latent states")
+    phase, generator = ChainPhase(crf, data), np.random.default_rng(rng)
+    draws = drawn_potentials(phase, posterior, n_draws, generator.spawn(1)[0])
+    tally = _counted(phase, _with_noise(draws, unseen, generator))
+    if tally is None:
+        raise InvalidInput(
+            "log-potentials differ by more than 700 along a sequence: bring inputs that are large numbers to a scale "
+            "of about one"
+        )
+    return tally.prediction("marginal")
+
+
+def _with_noise(
+    draws: Iterator[tuple[FloatArray, FloatArray]], unseen: Unseen, rng: np.random.Generator
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """The draws, with those of the weights that have the prior alone; these in antithetic pairs."""
+    sd, noise = np.full(unseen.crf.n_parameters, unseen.sd), np.empty(0)
+    for k, (node, edge) in enumerate(draws):
+        noise = -noise if k % 2 else node_noise(unseen.crf, unseen.data, sd, int(rng.integers(2**31)))
+        yield node + noise, edge
+
+
+def _counted(phase: ChainPhase, draws: Iterator[tuple[FloatArray, FloatArray]]) -> Tally | None:
+    """draws: node and edge log-potentials. None where plain numbers underflow."""
     tally, lengths = Tally(phase.data.positions, len(phase.crf.visible)), np.diff(phase.data.ptr)
-    for node, edge in potential_draws(phase, posterior, n_draws, rng):
+    for node, edge in draws:
         found = chain_marginals(phase.chains, node, edge)
         states, scores = best_labellings(phase.chains, node, edge)
         if not found.finite:

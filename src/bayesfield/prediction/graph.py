@@ -53,7 +53,7 @@ def predict_graphs(
     if y is not None:
         codes, allowed = label_codes(crf, y, np.diff(data.ptr))
         barred = codes[:, None] != crf.owner if allowed is None else ~allowed
-    points = posterior.mode[None] if predictor == "map" else posterior.sample(n_draws, rng)
+    points = posterior.mode[None] if predictor == "map" else posterior.sample_predictive(n_draws, rng)
     request = _Request(crf, posterior, predictor, tie, distance, as_engine(engine))
     spans = enumerate(parallel.spans(data.ptr.tolist()))
     parts = (_predicted(request, data.run(k, k + 1), points, barred[a:b]) for k, (a, b) in spans)

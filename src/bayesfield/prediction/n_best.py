@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bayesfield import parallel
-from bayesfield.inference.trees.chain import best_labellings, chain_marginals
-from bayesfield.kernels.chains.passes import ChainArrays
-from bayesfield.learning.phases.chain import labels_energy
-from bayesfield.learning.phases.crf_design import potentials
+from bayesfield.inference.trees.chain import best_labellings, chain_log_z
+from bayesfield.learning.phases.chain import ChainPhase, labels_energy
 from bayesfield.model.conditional import Sequences, as_sequences
+from bayesfield.prediction.chain import drawn_potentials
 from bayesfield.prediction.tally import checked
 from bayesfield.types import IntArray, InvalidInput
 
 if TYPE_CHECKING:
     from bayesfield.posterior.posterior import Posterior
+
+_MOST = 32  # draws of potentials: probabilities of whole labellings differ more from draw to draw than marginals
 
 
 class Labelling(NamedTuple):
@@ -37,8 +38,8 @@ def n_best_sequences(
 ) -> list[list[Labelling]]:
     """For each sequence the ``count`` best labellings at the posterior's mean, or all there are; likeliest first.
 
-    Their probabilities are averages of p(y | x, λ) over draws of λ, and may order them anew. X, Z: as in
-    ``bf.fit_sequences``.
+    Their probabilities are averages of p(y | x, λ) over draws of λ, and may order them anew; of a mean-field posterior
+    the potentials are drawn, 32 times at most, and not all weights. X, Z: as in ``bf.fit_sequences``.
     """
     crf: Any = checked(posterior, "marginal", n_draws).field
     data = X if isinstance(X, Sequences) else as_sequences(crf, X, None, Z)
@@ -46,13 +47,13 @@ def n_best_sequences(
         raise InvalidInput("the best labellings are listed where no states are latent")
     if count < 1:
         raise InvalidInput(f"count is above zero; got {count}")
-    chains = ChainArrays(data.ptr, data.which)
-    labels, scores = best_labellings(chains, *potentials(crf, data, posterior.mean), count)
-    mean = np.zeros((count, len(data)))
-    for parameters in posterior.sample(n_draws, rng):
-        node, edge = potentials(crf, data, parameters)
-        log_z = chain_marginals(chains, node, edge).log_z
-        mean += np.exp([labels_energy(data, own, node, edge) - log_z for own in labels]) / n_draws
+    phase = ChainPhase(crf, data)
+    labels, scores = best_labellings(phase.chains, *phase.potentials(posterior.predictive_moments[0]), count)
+    mean, draws = np.zeros((count, len(data))), 0
+    for node, edge in drawn_potentials(phase, posterior, n_draws, rng, _MOST):
+        log_z, draws = chain_log_z(phase.chains, node, edge), draws + 1
+        mean += np.exp(np.minimum([labels_energy(data, own, node, edge) - log_z for own in labels], 0.0))
+    mean /= draws
     found = []
     for s, (begin, end) in enumerate(parallel.spans(data.ptr.tolist())):
         there = [r for r in range(count) if scores[s, r] > -np.inf and (end > begin or r == 0)]

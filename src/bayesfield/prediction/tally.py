@@ -114,6 +114,11 @@ def checked(posterior: Any, predictor: str, n_draws: int) -> Posterior:
             "predictions take a posterior of a CRF, as bf.fit_sequences or bf.fit_graphs returns it, and the data; "
             f"the model is the posterior's own; got {kind!r}"
         )
+    if predictor == "quadratic" and posterior.temperature != 1.0:
+        raise InvalidInput(
+            "the quadratic correction integrates over the posterior itself: take posterior.at_temperature(1), or "
+            "another predictor"
+        )
     return posterior
 
 

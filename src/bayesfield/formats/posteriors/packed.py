@@ -20,7 +20,7 @@ from bayesfield.inference.messages.kikuchi import Kikuchi
 from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.learning.search.optimum import Iteration, Start, Starts
-from bayesfield.model.adaptive_prior import ARD, Cauchy
+from bayesfield.model.adaptive_prior import ARD, Cauchy, Templates
 from bayesfield.model.conditional import CRF, Seen
 from bayesfield.model.field import FactorBlock, RandomField, as_states
 from bayesfield.model.prior import Normal, Prior
@@ -33,7 +33,7 @@ KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         *(Auto, Bethe, Enumeration, Exact, Kikuchi, Sampled),
-        *(ARD, Cauchy, Normal, Smooth),
+        *(ARD, Cauchy, Normal, Smooth, Templates),
         *(Certificate, Check, CorrectionRecord, FitRecord, Iteration, Plan, PriorRecord, Start, Starts, Status),
         *(DrawnMarginals, FactorBlock, ProfiledMarginals, SkewedMarginals),
     )

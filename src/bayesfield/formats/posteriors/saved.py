@@ -45,6 +45,7 @@ from bayesfield.model.prior import Prior
 from bayesfield.outputs import settle, write_bytes
 from bayesfield.posterior.posterior import Posterior
 from bayesfield.posterior.record import Certificate, FitRecord
+from bayesfield.posterior.tempered import Tempered, checked_temperature
 from bayesfield.types import BayesfieldError, FloatArray, InvalidInput
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def save(posterior: Posterior, path: str | Path) -> None:
             "marginals": _beyond_moments(posterior.marginals),
             "request": _request_parts(posterior.request),
             "case_counts": _counts_parts(posterior),
+            **({} if posterior.cold is None else {"cold": tuple(posterior.cold)}),
         }
     )
     arrays = [_npy(a) for a in packer.arrays]
@@ -186,7 +188,8 @@ def _made(content: dict[str, Any]) -> Posterior:
     marginals = content.get("marginals")  # none before version 2
     if marginals is not None:
         _refuse_marginals(marginals, F)
-    result = Posterior(field, mean, precision, record, mode, None, skewness, None, prior, marginals)
+    cold = _cold(content.get("cold"), record.temperature, precision)
+    result = Posterior(field, mean, precision, record, mode, None, skewness, None, prior, marginals, cold)
     result.request, result.case_counts = _request_of(content.get("request")), _counts_of(content, field)
     return result
 
@@ -233,6 +236,20 @@ def _counts_of(content: dict[str, Any], field: Any) -> CaseCounts | None:
     if (counts < 0.0).any() or weight < 0.0:
         raise InvalidInput("its counts of cases are none")
     return CaseCounts(counts, weight)
+
+
+def _cold(parts: Any, temperature: float, precision: Precision) -> Tempered | None:
+    """What predictions average over at a temperature between 0 and 1, where the weights are independent; else None."""
+    checked_temperature(temperature)
+    if not (0.0 < temperature < 1.0 and precision.form == "mean-field"):
+        if parts is not None:
+            raise InvalidInput("it holds a cooled posterior that its temperature has no use for")
+        return None
+    mean, diagonal = parts
+    cold = Tempered(*(_numbers(part, (precision.size,), "cooled posterior") for part in (mean, diagonal)))
+    if not (cold.diagonal > 0.0).all():
+        raise InvalidInput("a width of its cooled posterior is not above zero")
+    return cold
 
 
 def _certificate(posterior: Posterior) -> Certificate | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -12,6 +12,7 @@ from bayesfield.graph.structure import Graph, table_entries
 from bayesfield.inference.contract import Price, Traits
 from bayesfield.inference.messages.newton import newton
 from bayesfield.inference.messages.odds import Odds, as_odds, beliefs, pass_messages
+from bayesfield.inference.messages.parts import component_of, part_of, unsettled
 from bayesfield.kernels.messages import pairs
 from bayesfield.kernels.messages import sum_product as messages
 from bayesfield.kernels.messages.max_product import max_pairs
@@ -28,6 +29,21 @@ if TYPE_CHECKING:
 
 Schedule = Literal["sequential", "flooding", "residual"]
 Run = tuple[int, float]
+
+
+class _Settled(NamedTuple):
+    """How messages ended, and the residual after each sweep: of the part of a graph that took longest."""
+
+    outcome: Outcome
+    residual: float
+    history: FloatArray
+
+
+_WORSE = (Outcome.CONVERGED, Outcome.MINIMISED, Outcome.NOT_CONVERGED)
+
+
+def _nan_last(residual: float) -> float:
+    return residual if residual == residual else np.inf
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,21 +99,10 @@ class Bethe(Options):
         g = graph.arrays
         tolerance = self._attainable(g, theta)
         inbox = np.zeros(g.message_ptr[-1]) if start is None else start.copy()
-        history = np.zeros(self.max_sweeps)
         odds = as_odds(graph, theta)
-        sweeps, residual = self._pass_messages(graph, theta, odds, inbox, history, tolerance)
-        outcome = Outcome.CONVERGED
-        history = history[:sweeps]
-        if not residual <= tolerance and self.max_direct:
-            outcome = Outcome.MINIMISED
-            inbox[~np.isfinite(inbox)] = 0.0
-            # states on their way to probability zero have logs so large that their rounding shows in the others
-            tolerance = max(tolerance, float(_ROUNDING * np.abs(inbox).max(initial=0.0)))
-            residual, descent = self._minimise(graph, theta, inbox, tolerance)
-            history = np.concatenate([history, descent])
-            sweeps = len(history)
-        if not residual <= tolerance:
-            outcome = Outcome.NOT_CONVERGED
+        settled = self._settled(graph, theta, odds, inbox, tolerance)
+        outcome, residual, history = settled.outcome, settled.residual, settled.history
+        sweeps = len(history)
         tables = np.empty(graph.n_entries)
         if odds is not None:
             log_z = beliefs(graph, theta, odds, inbox, tables)
@@ -107,6 +112,44 @@ class Bethe(Options):
         if log_z == -np.inf:
             outcome = Outcome.IMPOSSIBLE
         return Marginals(float(log_z), tables, Status(outcome, int(sweeps), float(residual), history=history), inbox)
+
+    def _settled(
+        self, graph: Graph, theta: FloatArray, odds: Odds | None, inbox: FloatArray, tolerance: float
+    ) -> _Settled:
+        """Message passing, and where it circles the minimisation; parts of a union that do not settle by themselves."""
+        first, few = self.max_sweeps, odds is not None or self.schedule != "sequential" or self.max_sweeps <= _TOGETHER
+        if not few and graph.plan("components", component_of).max(initial=0) > 0:
+            first = _TOGETHER
+        history = np.zeros(first)
+        sweeps, residual = self._pass_messages(graph, theta, odds, inbox, history, tolerance)
+        history = history[:sweeps]
+        if residual <= tolerance:
+            return _Settled(Outcome.CONVERGED, residual, history)
+        if first < self.max_sweeps:
+            return self._settled_by_parts(graph, theta, inbox, tolerance, _Settled(Outcome.CONVERGED, 0.0, history))
+        if not self.max_direct:
+            return _Settled(Outcome.NOT_CONVERGED, residual, history)
+        inbox[~np.isfinite(inbox)] = 0.0
+        # states on their way to probability zero have logs so large that their rounding shows in the others
+        tolerance = max(tolerance, float(_ROUNDING * np.abs(inbox).max(initial=0.0)))
+        residual, descent = self._minimise(graph, theta, inbox, tolerance)
+        outcome = Outcome.MINIMISED if residual <= tolerance else Outcome.NOT_CONVERGED
+        return _Settled(outcome, residual, np.concatenate([history, descent]))
+
+    def _settled_by_parts(
+        self, graph: Graph, theta: FloatArray, inbox: FloatArray, tolerance: float, sofar: _Settled
+    ) -> _Settled:
+        for component in unsettled(graph, theta, inbox, tolerance):
+            part = part_of(graph, component)
+            own = inbox[part.messages]
+            found = self._settled(part.graph, theta[part.entries], None, own, tolerance)
+            inbox[part.messages] = own
+            worse = _WORSE.index(found.outcome) > _WORSE.index(sofar.outcome)
+            longer = found.history if len(found.history) > len(sofar.history) else sofar.history
+            sofar = _Settled(
+                found.outcome if worse else sofar.outcome, max(found.residual, sofar.residual, key=_nan_last), longer
+            )
+        return sofar
 
     def response(self, graph: Graph, design: Design, theta: FloatArray, marginals: Marginals) -> Response:
         if self.linear_response == "sparse":
@@ -193,6 +236,7 @@ class Bethe(Options):
         return messages.run_sweeps(g, theta, *options, False)
 
 
+_TOGETHER = 100  # sweeps over all graphs of a union, before those that have not settled go on by themselves
 _ROUNDING = 16 * np.finfo(np.float64).eps
 _SINGLE = 1e-6  # smallest tolerance with messages in single precision
 _FIRST_CHUNK = 300  # sweeps of the double loop before Newton's method is tried; doubled each time it fails

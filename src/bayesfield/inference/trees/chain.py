@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import logsumexp
 
 from bayesfield import parallel
 from bayesfield.kernels.chains import gradient
 from bayesfield.kernels.chains import passes as kernel
 from bayesfield.kernels.chains.passes import ChainArrays, Messages
-from bayesfield.kernels.chains.paths import path_probabilities
 from bayesfield.types import FloatArray, IntArray
 
 _PARTS = 8
@@ -129,15 +129,16 @@ def chain_tangent(
     return moved, _on_parts(chains, node, part)
 
 
-def path_shares(
-    chains: ChainArrays, marginals: ChainMarginals, first: list[int], labels: list[list[int]]
-) -> FloatArray:
-    """The probability of each run of labels, from its first position on, (N,)."""
-    ptr = np.concatenate([[0], np.cumsum([len(run) for run in labels])]).astype(np.int64)
-    flat = np.array([label for run in labels for label in run], dtype=np.int64)
-    out = np.empty(len(labels))
-    path_probabilities(chains, marginals.messages, np.array(first, dtype=np.int64), ptr, flat, out)
-    return out
+def chain_log_z(chains: ChainArrays, node: FloatArray, edge: FloatArray) -> FloatArray:
+    """log Z of every sequence, (S,), in logs where plain numbers underflow."""
+    log_z = chain_marginals(chains, node, edge).log_z
+    for s in np.flatnonzero(~np.isfinite(log_z)):
+        begin, end = int(chains.ptr[s]), int(chains.ptr[s + 1])
+        a = node[begin]
+        for t in range(begin + 1, end):
+            a = logsumexp(a[:, None] + edge[chains.which[t - 1]], axis=0) + node[t]
+        log_z[s] = logsumexp(a)
+    return log_z
 
 
 def chain_draws(chains: ChainArrays, marginals: ChainMarginals, n: int, rng: np.random.Generator) -> IntArray:

@@ -12,6 +12,8 @@ from bayesfield.inference.contract import Engine, Price, Traits
 from bayesfield.response.base import Response
 from bayesfield.types import BoolArray, FloatArray, Status
 
+DRAWN = 100_000  # positions in all antithetic pairs of draws that sequences have each for itself, about
+
 
 class Answer(NamedTuple):
     """A phase at one λ. mean: E[f], (F,). state: to continue from nearby. found: what ``response`` needs."""

@@ -24,7 +24,7 @@ from bayesfield.inference.trees.chain import (
 )
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.kernels.chains.passes import ChainArrays
-from bayesfield.learning.phases.base import Answer, Answers, Phase
+from bayesfield.learning.phases.base import DRAWN, Answer, Answers, Phase
 from bayesfield.learning.phases.chain_covariance import covariance_by_sequence
 from bayesfield.learning.phases.crf_design import (
     as_union,
@@ -213,8 +213,8 @@ class ChainPhase(Phase):
         """Whether ``noisy`` knows the model: such chains, all of their states allowed."""
         return self.draws_potentials and self.allowed is None
 
-    def noisy(self, sd: FloatArray, seed: int) -> NoisyChains:
-        return NoisyChains(self, sd, seed)
+    def noisy(self, sd: FloatArray, seed: int, numbers: int = DRAWN) -> NoisyChains:
+        return NoisyChains(self, sd, seed, numbers)
 
     def response(self, answer: Answer) -> Response:
         if isinstance(answer.found, Answer):
@@ -274,10 +274,10 @@ class NoisyChains:
     Pairs of antithetic draws are fixed: their noise of the nodes, for each sequence its own, and of the transitions.
     """
 
-    def __init__(self, phase: ChainPhase, sd: FloatArray, seed: int) -> None:
+    def __init__(self, phase: ChainPhase, sd: FloatArray, seed: int, numbers: int = DRAWN) -> None:
         crf, data = phase.crf, phase.data
         self._phase = phase
-        self.pairs = phase.pairs or noise_pairs(data.positions)
+        self.pairs = phase.pairs or noise_pairs(data.positions, numbers)
         self._nodes = [node_noise(crf, data, sd, seed + r) for r in range(self.pairs)]
         rng = np.random.default_rng(seed)
         self._edges = [edge_noise(crf, sd, rng) for _ in range(self.pairs)]
@@ -288,6 +288,10 @@ class NoisyChains:
         if not finite:
             return Answer(np.inf, np.zeros(len(mean)), Status(Outcome.NOT_CONVERGED))
         return Answer(log_z, expectations(phase.crf, phase.data, marginal, transitions), _EXACT)
+
+    def marginals(self, mean: FloatArray) -> FloatArray:
+        """The averages of the labels' marginals, (P, K)."""
+        return self._sums(mean, False)[0]
 
     def variances(self, mean: FloatArray) -> FloatArray:
         """The average of diag Σ_n C_n, as if positions and pairs of neighbours knew nothing of one another, (F,)."""
@@ -315,9 +319,9 @@ class NoisyChains:
         return marginal, transitions, log_z, spreads, squares, finite
 
 
-def noise_pairs(positions: int) -> int:
-    """Antithetic pairs of draws: each sequence has its own, so that a corpus needs few."""
-    return int(np.clip(100_000 // max(positions, 1), 4, 128))
+def noise_pairs(positions: int, numbers: int = DRAWN) -> int:
+    """Antithetic pairs of draws: each sequence has its own, so that a corpus needs few. numbers: positions of all."""
+    return int(np.clip(numbers // max(positions, 1), 4, 128))
 
 
 class ChainResponse(Response):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from bayesfield.graph.compiled import Design, local_variances
+from bayesfield.graph.compiled import Design, local_variances, pairs_within
 from bayesfield.graph.structure import Graph
 from bayesfield.inference.auto import Auto
 from bayesfield.inference.contract import Engine, Price, Traits
@@ -17,6 +18,7 @@ from bayesfield.response.base import Response
 from bayesfield.types import FloatArray
 
 _PER_ENTRY = 260  # bytes: graph, design, potentials, beliefs, and linear response's own tables
+_PAIR = 1.5e-7  # seconds for each pair of parameters of one table, of linear response's sparse products
 _ENTRIES = 4_000_000  # of tables, at all points that are evaluated together
 
 
@@ -55,7 +57,15 @@ class GraphPhase(Phase):
         return chosen
 
     def price(self, size: int) -> Price:
-        return self.engine.price(self.graph, size)
+        price = self.engine.price(self.graph, size)
+        if not self.traits.linear_response:
+            return price
+        tangled = _PAIR * self._pairs
+        return price._replace(covariance=price.covariance + 2 * tangled, tangled=tangled)
+
+    @cached_property
+    def _pairs(self) -> float:
+        return pairs_within(self.graph, self.design)
 
     def prepare(self) -> None:
         if self.engine.traits.batched:

@@ -23,9 +23,10 @@ from bayesfield.learning.precision.at import by_products, precision_at
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.moment_matching import pseudo_moments
 from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress, Start, Starts
-from bayesfield.learning.search.quasi_newton import quasi_newton
+from bayesfield.learning.search.quasi_newton import below, quasi_newton
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Outcome, Status
 
+TANGLED = 1.0  # seconds of counted work within tables that a curvature takes, beyond which a search does without
 SEVERAL = 8  # starts, by default, where some parameters are never shown
 _CHEAP = 0.01  # seconds of counted work for a curvature
 _WIDE = 1.0  # sd of random starts, at most
@@ -198,7 +199,7 @@ def lbfgs(
 
     def curvatures(point: Point) -> FloatArray:
         """Of one optimum. Of several, which is reached must not depend on how a phase counts its tables."""
-        return np.ones(len(start)) if objective.hidden else objective.variances(point)
+        return np.ones(len(start)) if objective.hidden else below(objective, objective.variances(point))
 
     if len(start):
         try:
@@ -207,7 +208,8 @@ def lbfgs(
         except _TimeUp:
             return ended(Outcome.TIME_UP, best, log)
         left = float(np.abs(best.gradient).max()) / scale
-        if np.isfinite(best.value) and left > tolerance and not (len(start) > _MANY and left <= near):
+        costly = len(start) > _MANY or objective.price().tangled > TANGLED
+        if np.isfinite(best.value) and left > tolerance and not (costly and left <= near):
             best = _polished(objective, best, tolerance, log)
     close = np.abs(best.gradient).max(initial=0.0) <= near * scale
     return ended(Outcome.OPTIMUM if close and np.isfinite(best.value) else Outcome.NO_OPTIMUM, best, log)
