@@ -12,7 +12,7 @@ where a label is still open, so that weight (d, k) counts M_dk = Σ_t x_td² q_t
 its precision and takes M_dk v_dk² x_td² q_tk off. Chosen greedily, with the variances that the sequences chosen before
 would leave: rare words that come once are worth little, and the same thing is not asked twice. Weights that the model
 has not (of inputs that are new, of labels that an input was never seen with) are as wide as its widest. On a chunking
-corpus it needs the fewest labels (python -m benchmarks.active).
+corpus it needs the fewest labels early, and about as few as *unsettled* later (python -m benchmarks.active).
 
 All speak of the posterior itself, whatever the temperature of its predictions. Labels cost by the position, so that
 scores are by the position too: the mean over a sequence, and 1 − p(y* | x)^(1/T).
