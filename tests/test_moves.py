@@ -240,9 +240,10 @@ def compare(field, parameters, cases, engine, moves):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [5, 7, 10])
-def test_fit_of_ferromagnets(size):
-    compare(*ferromagnet(size), 500, bf.Sampled(error=0.025), "clusters")
+@pytest.mark.parametrize(("size", "moves"), [(5, "clusters"), (7, ""), (10, "clusters")])
+def test_fit_of_ferromagnets(size, moves):
+    """Of 7×7 the search ends with a ladder of temperatures, which mixes as well."""
+    compare(*ferromagnet(size), 500, bf.Sampled(error=0.025), moves)
 
 
 @pytest.mark.slow
