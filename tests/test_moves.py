@@ -16,6 +16,7 @@ from bayesfield.inference.sampling.moves import Clusters, Single, clusters_help
 from bayesfield.inference.sampling.tempering import energies_of, place, tempered
 from bayesfield.kernels import tables as table_kernel
 from bayesfield.kernels.gibbs import clusters
+from benchmarks.mixing import ferromagnet, log_z, plus_minus, sherrington
 
 GRAPHS = {
     "tree": (6, [(0, 1), (0, 2), (2, 3), (2, 4), (4, 5)], [1.2, -0.8, 0.5, 1.5, -0.3]),
@@ -81,24 +82,9 @@ def test_gauge():
         assert clusters_help(compiled_field.graph, theta) is helps
 
 
-def kaufman(L, K):
-    """log Z of the L×L torus (Kaufman 1949): ½ (2 sinh 2K)^{L²/2} times the sum of four products."""
-    angles = np.pi * np.arange(2 * L) / L
-    gamma = np.arccosh(np.maximum(np.cosh(2 * K) ** 2 / np.sinh(2 * K) - np.cos(angles), 1.0))
-    gamma[0] = 2 * K + np.log(np.tanh(K))
-    logs, signs = [], []
-    for part in gamma[1::2], gamma[0::2]:
-        half = L * np.abs(part) / 2
-        logs += [np.sum(half + np.log1p(np.exp(-2 * half))), np.sum(half + np.log1p(-np.exp(-2 * half)))]
-        signs += [1.0, np.prod(np.sign(part))]
-    top = max(logs)
-    total = top + np.log(np.sum(np.array(signs) * np.exp(np.array(logs) - top)))
-    return -np.log(2.0) + L * L / 2 * np.log(2 * np.sinh(2 * K)) + total
-
-
 def energy(L, K):
     """Mean of s_i s_j over the torus' edges: the derivative of log Z."""
-    return (kaufman(L, K + 1e-5) - kaufman(L, K - 1e-5)) / 2e-5 / (2 * L * L)
+    return (log_z(L, K + 1e-5) - log_z(L, K - 1e-5)) / 2e-5 / (2 * L * L)
 
 
 def torus(L):
@@ -111,7 +97,7 @@ def test_kaufman_against_enumeration():
     s = np.array(list(itertools.product((-1, 1), repeat=9)))
     first, second = torus(3)
     for K in 0.2, 0.44, 0.7:
-        assert kaufman(3, K) == pytest.approx(np.log(np.exp(K * (s[:, first] * s[:, second]).sum(1)).sum()), abs=1e-9)
+        assert log_z(3, K) == pytest.approx(np.log(np.exp(K * (s[:, first] * s[:, second]).sum(1)).sum()), abs=1e-9)
 
 
 @pytest.mark.parametrize("K", [0.3, 0.44, 0.6])
@@ -129,23 +115,6 @@ def test_torus_energies(K):
     error = np.std(found, ddof=1) / np.sqrt(32)
     assert error < 1e-3
     assert abs(np.mean(found) - energy(64, K)) < 3 * error
-
-
-def plus_minus(size, seed=1):
-    field = bf.grid(size, size)
-    n = size * size
-    return field, np.r_[np.zeros(n), np.random.default_rng(seed).choice([-1.0, 1.0], field.n_parameters - n)]
-
-
-def sherrington(seed=3):
-    field = bf.pairwise(20, itertools.combinations(range(20), 2), states=(-1, 1))
-    return field, np.r_[np.zeros(20), 1.2 / np.sqrt(20) * np.random.default_rng(seed).normal(size=190)]
-
-
-def ferromagnet(size):
-    field = bf.grid(size, size)
-    n = size * size
-    return field, np.r_[np.zeros(n), np.full(field.n_parameters - n, 0.8)]
 
 
 def agree(field, parameters, engine, moves):
