@@ -7,7 +7,7 @@ import pytest
 from scipy import special, stats
 
 import bayesfield as bf
-from bayesfield.correction.skewness import log_density
+from bayesfield.correction.cumulants import log_density
 from bayesfield.posterior.edges import edges_of, log_density_at_zero
 
 PRIOR = bf.Normal(variance=1.0)

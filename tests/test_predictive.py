@@ -12,8 +12,8 @@ from scipy import special
 import bayesfield as bf
 from bayesfield import plots
 from bayesfield.analysis.predictive_check import tail_probability
+from bayesfield.correction.cumulants import from_skewed
 from bayesfield.correction.importance import heavy, propose
-from bayesfield.correction.skewness import from_skewed
 from bayesfield.graph.compiled import compiled
 from bayesfield.learning.objective import gaussian
 from bayesfield.learning.phases.cases import field_objective

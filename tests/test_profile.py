@@ -8,9 +8,8 @@ from scipy import integrate, special
 
 import bayesfield as bf
 from bayesfield.correction import profile
+from bayesfield.correction.cumulants import Corrected, CorrectionRecord, SkewedMarginals
 from bayesfield.correction.marginals import ProfiledMarginals
-from bayesfield.correction.second_order import Corrected, CorrectionRecord
-from bayesfield.correction.skewness import SkewedMarginals
 from bayesfield.learning.phases.cases import field_objective
 
 from tolerances import ALGEBRA

@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate, stats
 
 import bayesfield as bf
-from bayesfield.correction.skewness import probability_below, to_skewed
+from bayesfield.correction.cumulants import probability_below, to_skewed
 from bayesfield.diagnostics import cramer_von_mises
 from bayesfield.learning.phases.cases import field_objective
 

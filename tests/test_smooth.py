@@ -8,8 +8,8 @@ from tests.tolerances import ALGEBRA
 import bayesfield as bf
 from bayesfield.fitting.pipeline import with_precision
 from bayesfield.fitting.plan import request
+from bayesfield.fitting.priors.smooth import Evidence
 from bayesfield.fitting.sequences import read_sequences
-from bayesfield.fitting.smooth_prior import Evidence
 from bayesfield.learning.objective import GaussianPrior, gaussian
 from bayesfield.learning.search.minimise import lbfgs
 from bayesfield.model.smooth.near import Numbers

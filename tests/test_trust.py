@@ -9,9 +9,9 @@ from scipy import integrate, special
 import bayesfield as bf
 from bayesfield.correction import importance
 from bayesfield.correction.chains import run_chains
+from bayesfield.correction.cumulants import SkewedMarginals
 from bayesfield.correction.importance import compare, even_noise, log_constant, pareto_smoothed, propose, weigh
 from bayesfield.correction.marginals import DrawnMarginals
-from bayesfield.correction.skewness import SkewedMarginals
 from bayesfield.experiments.extreme.models import extreme_model
 from bayesfield.learning.precision.dense import DensePrecision
 

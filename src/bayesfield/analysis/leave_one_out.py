@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
+from bayesfield.correction.cumulants import SkewedMarginals
 from bayesfield.correction.importance import Proposal, heavy, pareto_smoothed, propose
 from bayesfield.correction.marginals import DrawnMarginals
-from bayesfield.correction.skewness import SkewedMarginals
 from bayesfield.inference.auto import Auto
 from bayesfield.learning.objective import Objective, Pointwise, flat
 from bayesfield.learning.phases.cases import field_objective

@@ -8,22 +8,25 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bayesfield.correction.cumulants import (
+    FAR,
+    TIME_UP,
+    Corrected,
+    CorrectionRecord,
+    SkewedMarginals,
+    corrected,
+    marginal_skewness,
+    mean_shift,
+    observed_slopes,
+    sampled_features,
+    sampled_shift,
+    second_differences,
+)
 from bayesfield.correction.draws import drawn
 from bayesfield.correction.importance import compare
 from bayesfield.correction.mean_field import mean_field
 from bayesfield.correction.profile import leaning, profiled
 from bayesfield.correction.sampled import sampled_variational
-from bayesfield.correction.second_order import (
-    FAR,
-    TIME_UP,
-    Corrected,
-    CorrectionRecord,
-    corrected,
-    mean_shift,
-    sampled_shift,
-    second_differences,
-)
-from bayesfield.correction.skewness import SkewedMarginals, marginal_skewness, observed_slopes, sampled_features
 from bayesfield.correction.variational import variational
 from bayesfield.learning.baselines.expectation_propagation import expectation_propagation
 from bayesfield.learning.search.optimum import QUIET, Optimum, Progress

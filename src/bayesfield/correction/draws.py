@@ -14,10 +14,9 @@ import numpy as np
 from scipy import linalg
 
 from bayesfield.correction.chains import FEW, run_chains
+from bayesfield.correction.cumulants import Corrected, SkewedMarginals, corrected
 from bayesfield.correction.importance import heavy, propose, trusted, weigh
 from bayesfield.correction.marginals import DrawnMarginals
-from bayesfield.correction.second_order import Corrected, corrected
-from bayesfield.correction.skewness import SkewedMarginals
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.optimum import QUIET, Progress
 from bayesfield.types import FloatArray

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import linalg, special
 
-from bayesfield.correction.skewness import SkewedMarginals, from_skewed, to_skewed
+from bayesfield.correction.cumulants import SkewedMarginals, from_skewed, to_skewed
 from bayesfield.types import FloatArray, IntArray
 
 if TYPE_CHECKING:

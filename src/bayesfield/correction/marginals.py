@@ -1,7 +1,7 @@
 """The marginal of every parameter: quantiles, probabilities and densities, whatever the posterior is made of.
 
 Joint draws keep the correlations of ranks of the Gaussian (a copula): a draw's z-scores become parameters by
-``from_normal``. Skewed normals (correction.skewness) are what corrections leave; draws (correction.draws) and profiles
+``from_normal``. Skewed normals (correction.cumulants) are what corrections leave; draws (correction.draws) and profiles
 (correction.profile) are for posteriors that no such shape fits.
 """
 
@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy import special
 
-from bayesfield.correction.skewness import SkewedMarginals, from_skewed
+from bayesfield.correction.cumulants import SkewedMarginals, from_skewed
 from bayesfield.types import FloatArray, IntArray
 
 _NEAR = 30.0  # draws that a kernel must hold for its density to be believed

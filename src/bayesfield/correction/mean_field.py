@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from bayesfield import parallel
-from bayesfield.correction.second_order import Corrected, corrected
+from bayesfield.correction.cumulants import Corrected, corrected
 from bayesfield.learning.objective import Objective, Point
 from bayesfield.learning.phases.base import DRAWN
 from bayesfield.learning.precision.base import Precision

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bayesfield.correction.cumulants import Corrected, SkewedMarginals, corrected
 from bayesfield.correction.importance import TOLERATED
 from bayesfield.correction.marginals import ProfiledMarginals
-from bayesfield.correction.second_order import Corrected, corrected
-from bayesfield.correction.skewness import SkewedMarginals
 from bayesfield.learning.precision.at import by_products, precision_at
 from bayesfield.learning.search.optimum import QUIET, Progress
 from bayesfield.response.linear import NotSparse

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesfield.correction.second_order import Corrected, corrected
+from bayesfield.correction.cumulants import Corrected, corrected
 from bayesfield.correction.variational import (
     CURVATURES,
     MANY,

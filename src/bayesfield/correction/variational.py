@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from bayesfield.correction.second_order import Corrected, corrected
+from bayesfield.correction.cumulants import Corrected, corrected
 from bayesfield.inference.contract import Price
 from bayesfield.learning.objective import Objective
 from bayesfield.learning.precision.at import averaged

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bayesfield.analysis.validation.cross_validation import cross_validated_variance
 from bayesfield.analysis.validation.temperature import TEMPERATURES, cross_validated_temperature
 from bayesfield.analysis.validation.template_variances import cross_validated_templates
-from bayesfield.correction.second_order import TIME_UP
+from bayesfield.correction.cumulants import TIME_UP
 from bayesfield.model.adaptive_prior import Templates, prior_from
 from bayesfield.model.conditional import Sequences
 from bayesfield.model.prior import Normal, Prior

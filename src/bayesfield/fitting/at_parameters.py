@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesfield.correction.second_order import CorrectionRecord
+from bayesfield.correction.cumulants import CorrectionRecord
 from bayesfield.fitting.pipeline import with_precision
 from bayesfield.fitting.plan import Form, make_plan, request
 from bayesfield.graph.compiled import as_parameters, compiled

@@ -11,11 +11,11 @@ import numpy as np
 
 from bayesfield import parallel
 from bayesfield.correction.correct import Allowed, correct, judged
-from bayesfield.correction.second_order import Corrected
+from bayesfield.correction.cumulants import Corrected
 from bayesfield.fitting.display import LONG, shown
 from bayesfield.fitting.plan import SAMPLED, Planned, Request, make_plan, repeatable
-from bayesfield.fitting.prior_learning import adapted
-from bayesfield.fitting.smooth_prior import numbers_in
+from bayesfield.fitting.priors.learned import adapted
+from bayesfield.fitting.priors.smooth import numbers_in
 from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.learning.precision.at import precision_at
 from bayesfield.learning.precision.dense import DensePrecision

@@ -17,17 +17,21 @@ from bayesfield.correction.correct import KINDS
 from bayesfield.correction.draws import CHAINED
 from bayesfield.correction.draws import MOST as MOST_DRAWN
 from bayesfield.correction.importance import FILLED, LEAST, MORE, MOST_EVEN, MOST_WEIGHED
-from bayesfield.correction.mean_field import PAIRS
-from bayesfield.correction.mean_field import STEPS as AVERAGE_STEPS
-from bayesfield.correction.profile import KNOTS, MOST_PROFILED, PARAMETERS, STEPS, form_along
-from bayesfield.correction.second_order import MAX_DIRECTIONS
-from bayesfield.correction.skewness import MOST, longer
-from bayesfield.correction.variational import CURVATURES, FEW, MANY, MIN_DIRECTIONS, directions
+from bayesfield.correction.profile import MOST_PROFILED, PARAMETERS
+from bayesfield.fitting.price import (
+    after_search_seconds,
+    bytes_held,
+    holes_seconds,
+    mean_field_seconds,
+    profile_seconds,
+    search_seconds,
+    shift_seconds,
+    variational_seconds,
+    work,
+)
 from bayesfield.inference.by_name import as_engine
 from bayesfield.inference.sampling.sampled import Sampled, dense
 from bayesfield.inference.sampling.streamed import Streamed
-from bayesfield.inference.sampling.streams import CHAINS, seconds_a_sweep
-from bayesfield.learning.precision.matrix_free import KRYLOV, KRYLOV_ROOM
 from bayesfield.learning.search.by_name import MINIMISERS, as_method
 from bayesfield.learning.search.minimise import SEVERAL, TANGLED, unseen_parameters
 from bayesfield.model.prior import Prior, as_prior
@@ -36,7 +40,7 @@ from bayesfield.response.base import require_dense
 from bayesfield.types import InvalidInput
 
 if TYPE_CHECKING:
-    from bayesfield.inference.contract import Engine, Price
+    from bayesfield.inference.contract import Engine
     from bayesfield.learning.objective import Counts, Objective
     from bayesfield.learning.search.learner import Learner
     from bayesfield.learning.search.optimum import Watch
@@ -53,26 +57,12 @@ SAMPLED_DENSE = 25_000  # … and on dense graphs, where messages say little, fo
 EXPENSIVE = 40.0  # seconds of one curvature, beyond which L-BFGS searches without
 EXACT_FIT = 60.0  # seconds of an exact search, beyond which sampling is the cheaper way to a checked one
 FEW_TIED, TIED = 12, 200  # parameters at most, and table entries for each at least, of fields that chains stream
-_STREAMED = 600  # sweeps of all chains of a search, where they forget in fifty
 _SPARSE = 10.0  # seconds of a curvature within tables, which share their parameters: a sparse form does not exist
-_NEWTON = 8  # steps of a search with curvature, at most
-_LBFGS = 130  # inferences of one without, the products with the curvature that end it among them
-_ROUGH = 40  # inferences of a rough search, from one of several starts
-_SAMPLED_STEPS = 14  # sampled inferences, each with its covariance
-_STEPS = 6  # natural-gradient steps
-_ROUNDS, _AVERAGED, _AFTER_SEARCH = 4, 4.0, 3.0  # of mean-field averages; inferences that one is worth; of the search
-_DRAWS = 640  # slopes that each of them takes, at most
 _SAMPLED_VARIATIONAL = 2000  # parameters up to which the sampled variational correction is taken
 _PLENTY = 20  # cases for each parameter, beyond which chains shift the mean to second order and leave the widths, …
 _FEW_PARAMETERS = 200  # … unless they are so few that more costs little
-_SPREAD = 16  # sampled inferences that one variational correction by chains is worth, with their covariances
-_CURVATURES_HELD, _HELD = 4, 100  # curvatures that are not dense, and products that each is worth
-_PROBED = 5000  # the same for one whose determinant is probed
-_CUBE = 2e-10  # seconds for each F³ of a dense one that is factored
-_DENSE_COPIES = 5  # matrices of the size of the precision that are held at once
 _JUDGED, _JUDGED_ALWAYS = 0.2, 0.15  # of the work of a fit, and seconds, that its certificate may take
 _DRAWN = 10.0  # seconds that a posterior made of draws may take, or as many as the fit itself
-_LOADED = 45e6  # bytes of compiled code and libraries' own
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,9 +169,9 @@ def make_plan(objective: Objective, request: Request, engine: Engine | None = No
     checked, unchecked = _checked(counts, request, chosen)
     starts = _starts(by_engine, counts, request)
     price = counts.price if curvature is by_engine else curvature.counts().price
-    seconds = _seconds(by_engine, counts, price, (method, form, kinds[0]), starts, checked)
+    seconds = work(by_engine, counts, price, (method, form, kinds[0]), starts, checked)
     total = sum([taken for _, taken in seconds])
-    held = _bytes(by_engine, counts, curvature, (form, kinds[0]), checked)
+    held = bytes_held(by_engine, counts, curvature, (form, kinds[0]), checked)
     judged, certificate, draws = _judged(counts, request, form, starts, explicit, total)
     profiles = 0
     if request.correction == "profile" or (certificate and starts == 1 and draws < CHAINED):
@@ -212,7 +202,7 @@ def _without_engine(objective: Objective, request: Request, learner: Learner) ->
     near = learner.minimised(objective)
     counts, form = near.counts(), learner.form_of(near, request.form)
     kinds, why = _corrections(near, counts, request, form, False)
-    seconds = _seconds(near, counts, counts.price, ("newton", form, "none"), 1, False)
+    seconds = work(near, counts, counts.price, ("newton", form, "none"), 1, False)
     plan = Plan(
         engine=repr(learner),
         response=repr(learner),
@@ -224,7 +214,7 @@ def _without_engine(objective: Objective, request: Request, learner: Learner) ->
         reasons=(),
         seconds=seconds,
         total=sum(taken for _, taken in seconds),
-        bytes=_bytes(near, counts, near, (form, "none"), False),
+        bytes=bytes_held(near, counts, near, (form, "none"), False),
     )
     return Planned(plan, objective, objective, False, why, counts)
 
@@ -324,16 +314,15 @@ def _picked(objective: Objective, auto: Any, request: Request) -> tuple[Engine, 
             f"exact inference would need {auto.exact.preview(objective.free.graph).detail}",
         )
     engine, reason = objective.phases[0].choose(auto)
+    free = objective.free
     for phase in objective.phases[1:]:
         if engine.traits.exact and not phase.contrasts:
             engine, reason = phase.choose(auto)
     if engine.traits.exact and objective.phases[0].samples and objective.prior.size <= SAMPLED:
-        price = objective.with_engine(engine).counts().price
-        long = _NEWTON * (price.inference + price.covariance)
+        long = search_seconds(objective.with_engine(engine).counts().price)
         if long > EXACT_FIT:
-            engine, reason = objective.free.choose(replace(auto, max_entries=0))
+            engine, reason = free.choose(replace(auto, max_entries=0))
             reason = f"{reason.partition(':')[0]}: an exact fit would take about {_rounded(long)} s of counted work"
-    free = objective.free
     if not engine.traits.exact and free.samples and objective.prior.size <= SAMPLED_DENSE and dense(free.graph):
         engine = Sampled().enough_for(free.cases)
         reason = f"sampling was chosen: {reason.partition(': ')[2]}; messages say little of fields as dense"
@@ -413,8 +402,8 @@ def _corrections(
     if form == "block":
         return ("none",), "widths by blocks are too rough to correct by"
     if form == "mean-field":
-        averaged = _mean_field_seconds(counts)
-        if averaged <= max(request.budget, _AFTER_SEARCH * _LBFGS * counts.price.inference):
+        averaged = mean_field_seconds(counts)
+        if averaged <= max(request.budget, after_search_seconds(counts.price)):
             return ("variational", "none"), ""
         return ("none",), f"mean-field averages would take about {_rounded(averaged)} s of counted work"
     kind, reason = _affordable(objective, counts, form, request.budget)
@@ -426,16 +415,16 @@ def _affordable(objective: Objective, counts: Counts, form: str, budget: float) 
     size, price = counts.size, counts.price
     if not counts.has_log_z:
         holes = sum(phase.price(size).inference for phase in objective.phases[1:])
-        refined = holes * _STEPS * _DRAWS
+        refined = holes_seconds(holes)
         if refined > budget:
             return "mean", f"the variational one would take about {_rounded(refined)} s for the holes alone"
         if size > _FEW_PARAMETERS and counts.weight > _PLENTY * size:
             return "mean", f"more than {_PLENTY} cases a parameter: the posterior is nearly Gaussian"
         return ("variational", "") if size <= _SAMPLED_VARIATIONAL else ("mean", "too many parameters for more")
-    refined = _variational_seconds(size, price, form)
+    refined = variational_seconds(size, price, form)
     if refined < budget:
         return "variational", ""
-    shifted = 2 * min(size, MAX_DIRECTIONS) * price.inference
+    shifted = shift_seconds(size, price)
     if shifted < budget:
         return "mean", f"the variational one would take about {_rounded(refined)} s of counted work"
     return "none", f"a shift of the mean would take about {_rounded(shifted)} s of counted work"
@@ -443,25 +432,6 @@ def _affordable(objective: Objective, counts: Counts, form: str, budget: float) 
 
 def _rounded(seconds: float) -> str:
     return f"{seconds:,.0f}" if seconds >= 10 else f"{seconds:.2g}"
-
-
-def _mean_field_seconds(counts: Counts) -> float:
-    """Of rounds with as many steps as usual."""
-    seconds = _variational_seconds(counts.size, counts.price, "mean-field")
-    return seconds if counts.blocks else 2 * PAIRS / _AVERAGED * seconds
-
-
-def _variational_seconds(size: int, price: Price, form: str) -> float:
-    if form == "mean-field":
-        return _ROUNDS * (AVERAGE_STEPS + 3) * _AVERAGED * price.inference
-    least = most = MIN_DIRECTIONS
-    if form != "dense" or size > MIN_DIRECTIONS:
-        least, most = directions(form, price)
-    draws = 4 * max(min(size, most), least)  # two blocks of directions, with both signs
-    curvatures, each = (FEW if size > MANY else CURVATURES), price.summed or price.covariance
-    if form != "dense":
-        curvatures, each = _CURVATURES_HELD, _HELD * price.covariance
-    return _STEPS * (draws * (price.each or price.inference) + 2 * curvatures * each)
 
 
 def _checked(counts: Counts, request: Request, chosen: bool) -> tuple[bool, tuple[str, ...]]:
@@ -523,11 +493,7 @@ def _profiles(
     """How many parameters may be profiled, and, where that was asked for, the seconds that as many as usual take."""
     if not counts.has_log_z:
         return 0, ()
-    price = counts.price
-    along = form_along(form, counts.size, counts.linear)
-    curvature = price.covariance * (_PROBED if along == "matrix-free" else 1)
-    curvature += _CUBE * counts.size**3 if along == "dense" else 0.0
-    each = max(KNOTS * (STEPS * price.inference + curvature), 1e-6)
+    each = profile_seconds(counts, form)
     usual, affordable = min(PARAMETERS, counts.size), min(int(request.budget / each), counts.size, MOST_PROFILED)
     if request.correction == "profile":
         return max(usual, affordable), (("the profiles", usual * each),)
@@ -541,57 +507,3 @@ def _starts(objective: Objective, counts: Counts, request: Request) -> int:
     if not counts.hidden or counts.streams or not counts.has_log_z or request.start is not None:
         return 1
     return SEVERAL if len(unseen_parameters(objective)) else 1
-
-
-# --- the price ------------------------------------------------------------------------------------------------------
-
-
-def _seconds(
-    objective: Objective, counts: Counts, curvature: Price, how: tuple[str, str, str], starts: int, checked: bool
-) -> tuple[tuple[str, float], ...]:
-    """Counted work of each part, in seconds on our machine. curvature: of the engine that gives it. how: the method,
-    the form and the correction."""
-    (method, form, kind), size, price = how, counts.size, counts.price
-    skewness = 2 * size * price.inference if size <= MOST and kind != "none" else 0.0
-    if method == SAMPLED_NEWTON:
-        skewness = 2 * price.inference if skewness else 0.0
-        search = _SAMPLED_STEPS * (price.inference + price.covariance)
-        correction = (_SPREAD if kind == "variational" else 1) * (price.inference + price.covariance)
-    else:
-        if counts.streams:
-            return _streamed_seconds(objective), ("the correction", _variational_seconds(size, price, form))
-        rough = _ROUGH * starts * price.inference if starts > 1 else 0.0
-        steps = _NEWTON * (price.inference + price.covariance) if method == "newton" else _LBFGS * price.inference
-        search = rough + steps + curvature.covariance
-        correction = _variational_seconds(size, price, form)
-        if kind == "mean":
-            correction = 2 * min(size, MAX_DIRECTIONS) * price.inference
-    parts = [("the search", search), ("the correction", correction + skewness if kind != "none" else 0.0)]
-    if checked:
-        judge = objective.free.with_engine(Sampled().enough_for(counts.weight)).price(size)
-        parts.append(("the check", judge.inference + judge.covariance))
-    return tuple(parts)
-
-
-def _streamed_seconds(objective: Objective) -> tuple[str, float]:
-    phase = objective.free
-    return "the chains", _STREAMED * CHAINS * seconds_a_sweep(phase.graph, phase.design)
-
-
-def _bytes(objective: Objective, counts: Counts, curvature: Objective, how: tuple[str, str], checked: bool) -> float:
-    """What a fit holds at once, beside what the process has already. how: the form and the correction."""
-    (form, kind), size, held = how, counts.size, counts.bytes
-    if curvature is not objective:
-        held = max(held, curvature.counts().bytes)
-    needed = _LOADED + held + 8.0 * (_DENSE_COPIES * size * size if form == "dense" else 12 * size)
-    more = 0.0
-    if kind == "mean" and form != "dense":
-        along = 8.0 * MAX_DIRECTIONS * size
-        more = 3.0 * along + (min(KRYLOV_ROOM, KRYLOV * along) if form == "matrix-free" else 0.0)
-    if kind != "none" and not counts.has_log_z:
-        chains = longer(objective.free.engine, max(size, 1))
-        more = max(more, 16.0 * chains.chains * chains.snapshots * size)
-    if checked:
-        chains = Sampled().enough_for(counts.weight)
-        more = max(more, 16.0 * chains.chains * chains.snapshots * size)
-    return float(needed + more)

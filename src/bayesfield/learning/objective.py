@@ -35,7 +35,7 @@ class GaussianPrior:
     or coupling: what ties parameters with a structure, beside a diagonal that is 0 for these.
 
     tails: (F,) scales of the parameters whose prior is a Cauchy, infinite for the others; None where all are Gaussian.
-    Location and precision are then its expansion about the mode (fitting.prior_learning). learned: the variances that
+    Location and precision are then its expansion about the mode (fitting.priors.learned). learned: the variances that
     the data are to choose. fixed: (F,) which parameters the prior alone holds where they are, by a precision
     beside which the slope of the likelihood is nothing.
     """

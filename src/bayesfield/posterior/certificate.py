@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayesfield.correction.cumulants import FAR, TIME_UP
 from bayesfield.correction.importance import (
     ENOUGH,
     FILLED,
@@ -27,14 +28,12 @@ from bayesfield.correction.importance import (
     Comparison,
     compare,
 )
-from bayesfield.correction.second_order import FAR, TIME_UP
 from bayesfield.learning.search.learner import LEARNERS
 from bayesfield.posterior.record import Certificate, FitRecord
 from bayesfield.types import FitWarning
 
 if TYPE_CHECKING:
-    from bayesfield.correction.second_order import CorrectionRecord
-    from bayesfield.correction.skewness import SkewedMarginals
+    from bayesfield.correction.cumulants import CorrectionRecord, SkewedMarginals
     from bayesfield.learning.objective import Objective
     from bayesfield.learning.precision.base import Precision
     from bayesfield.model.prior import Parametrised

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from scipy import linalg, special
 
+from bayesfield.correction.cumulants import FAR
 from bayesfield.correction.marginals import DrawnMarginals, Marginals
-from bayesfield.correction.second_order import FAR
 from bayesfield.learning.objective import GaussianPrior
 from bayesfield.model.field import RandomField
 from bayesfield.model.prior import GONE, Parametrised

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import linalg, special
 
+from bayesfield.correction.cumulants import Corrected, CorrectionRecord, SkewedMarginals, sampled_features
 from bayesfield.correction.draws import CHAINED, drawn
 from bayesfield.correction.importance import (
     EVEN,
@@ -33,8 +34,6 @@ from bayesfield.correction.importance import (
     weigh,
 )
 from bayesfield.correction.marginals import DrawnMarginals
-from bayesfield.correction.second_order import Corrected, CorrectionRecord
-from bayesfield.correction.skewness import SkewedMarginals, sampled_features
 from bayesfield.inference.sampling.thermodynamic import log_partition
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.types import FloatArray, InvalidInput, Outcome

@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from bayesfield.correction.cumulants import Corrected, SkewedMarginals
 from bayesfield.correction.marginals import DrawnMarginals, Marginals
 from bayesfield.correction.profile import profiled
-from bayesfield.correction.second_order import Corrected
-from bayesfield.correction.skewness import SkewedMarginals
 from bayesfield.graph.compiled import compiled
 from bayesfield.inference.auto import Auto
 from bayesfield.inference.by_name import as_engine

@@ -3,8 +3,8 @@
 import numpy as np
 from scipy import linalg
 
+from bayesfield.correction.cumulants import marginal_skewness
 from bayesfield.correction.marginals import DrawnMarginals
-from bayesfield.correction.skewness import marginal_skewness
 from bayesfield.graph.compiled import compiled
 from bayesfield.learning.objective import GaussianPrior, Objective, gaussian
 from bayesfield.learning.phases.cases import case_objective

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from bayesfield.correction.second_order import CorrectionRecord
+from bayesfield.correction.cumulants import CorrectionRecord
 from bayesfield.learning.search.learner import LEARNERS
 from bayesfield.learning.search.optimum import Iteration, Starts
 from bayesfield.posterior.prior_record import PriorRecord
@@ -202,7 +202,7 @@ class FitRecord:
     log_likelihood: Σ log p(x_n|λ_MP) by the engine, NaN where there was none. form: of the precision.
     choice: why this engine, step by step, where ``fit`` chose it; check: the check that it made then. starts: how the
     searches ended (learning.search.starts), where there were several. prior: what the data chose
-    (fitting.prior_learning), where they did. plan: what was decided before the fit ran. certificate: how far the
+    (fitting.priors.learned), where they did. plan: what was decided before the fit ran. certificate: how far the
     posterior may be trusted, where the fit judged it (posterior.certificate). temperature: of predictions
     (posterior.tempered).
     """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from bayesfield.correction.second_order import FAR
+from bayesfield.correction.cumulants import FAR
 from bayesfield.posterior.record import Check, FitRecord
 from bayesfield.report.wording import count, sentence
 from bayesfield.types import BayesfieldError, Outcome

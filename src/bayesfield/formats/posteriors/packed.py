@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 
 from bayesfield import memory
+from bayesfield.correction.cumulants import CorrectionRecord, SkewedMarginals
 from bayesfield.correction.marginals import DrawnMarginals, ProfiledMarginals
-from bayesfield.correction.second_order import CorrectionRecord
-from bayesfield.correction.skewness import SkewedMarginals
 from bayesfield.inference.auto import Auto
 from bayesfield.inference.enumeration import Enumeration
 from bayesfield.inference.messages.belief_propagation import Bethe

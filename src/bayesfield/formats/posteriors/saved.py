@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesfield import memory
+from bayesfield.correction.cumulants import SkewedMarginals
 from bayesfield.correction.marginals import DrawnMarginals, Marginals, ProfiledMarginals
-from bayesfield.correction.skewness import SkewedMarginals
 from bayesfield.files import npy_array, unpacked
 from bayesfield.fitting.plan import Request
 from bayesfield.formats.posteriors.packed import Packer, unpack

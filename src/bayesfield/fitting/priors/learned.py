@@ -8,7 +8,7 @@ evidence of a group g of n parameters with one precision α is then, against the
 with d the eigenvalues of D = Σ_gg⁻¹ − α₀ and b the coordinates of Σ_gg⁻¹ m_g in its eigenvectors; α₀: the precision it
 had, m and Σ: the posterior then. Its maximum is the group's next α; where that is below log(threshold) the group goes,
 the weakest first, and the rest is what remains of the Gaussian given that it is zero. Mean-field posteriors go by their
-own bound (fitting.bound_learning).
+own bound (fitting.priors.by_bound).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 from scipy import linalg
 
-from bayesfield.fitting.bound_learning import learned_by_bound
-from bayesfield.fitting.smooth_prior import smoothed
+from bayesfield.fitting.priors.by_bound import learned_by_bound
+from bayesfield.fitting.priors.smooth import smoothed
 from bayesfield.learning.objective import GaussianPrior
 from bayesfield.learning.search.optimum import QUIET, Progress
 from bayesfield.model.prior import GONE, Parametrised, Prior, Shared
@@ -31,7 +31,7 @@ from bayesfield.types import BoolArray, FloatArray, InvalidInput
 
 if TYPE_CHECKING:
     from bayesfield.fitting.pipeline import FittedMode
-    from bayesfield.fitting.smooth_prior import Solve
+    from bayesfield.fitting.priors.smooth import Solve
 
 _ROUNDS = 100
 _FIRST = 2  # rounds before any group is dropped
