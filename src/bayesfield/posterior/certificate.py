@@ -111,7 +111,7 @@ def _compared(model: Parametrised, compared: Comparison) -> Certificate:
     if not compared.trusted or compared.effective < _FEW or far:
         verdict = POOR
         advice = 'no Gaussian fits this posterior: take correction="draws", bf.sample_posterior, or a narrower prior'
-    elif near and compared.effective >= ENOUGH and spread <= _SPREAD:
+    elif near and compared.certain and compared.effective >= ENOUGH and spread <= _SPREAD:
         verdict, advice = GOOD, "means, widths and probabilities agree with weighted draws"
         advice += " to first order" if compared.expanded else ""
     space = f"all {len(compared.which)} parameters"

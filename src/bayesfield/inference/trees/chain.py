@@ -5,6 +5,7 @@ The sequences are cut into a fixed number of parts, so that sums come out the sa
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from scipy.special import logsumexp
@@ -15,6 +16,7 @@ from bayesfield.kernels.chains import passes as kernel
 from bayesfield.kernels.chains.passes import ChainArrays, Messages
 from bayesfield.types import FloatArray, IntArray
 
+T = TypeVar("T")
 _PARTS = 8
 _SMALL = 1_000_000  # numbers in all messages below which threads, and their sums, take longer than they save
 
@@ -129,9 +131,25 @@ def chain_tangent(
     return moved, _on_parts(chains, node, part)
 
 
+def forward_log_z(chains: ChainArrays, node: FloatArray, edge: FloatArray) -> FloatArray:
+    """log Z of every sequence, (S,), by the forward pass alone; NaN where plain numbers underflow."""
+    M, top, log_z = np.empty(edge.shape), np.empty(len(edge)), np.empty(len(chains.ptr) - 1)
+    kernel.exponentials(edge, M, top)
+
+    def part(bounds: tuple[int, int]) -> None:
+        a, v, b, psi = np.empty((4, 2, node.shape[1]))
+        kernel.forward(chains, node, Messages(psi, M, top, a, v, b, np.empty(2)), *bounds, log_z)
+
+    if node.size < _SMALL:
+        part((0, len(log_z)))
+    else:
+        _each_part(chains, part)
+    return log_z
+
+
 def chain_log_z(chains: ChainArrays, node: FloatArray, edge: FloatArray) -> FloatArray:
     """log Z of every sequence, (S,), in logs where plain numbers underflow."""
-    log_z = chain_marginals(chains, node, edge).log_z
+    log_z = forward_log_z(chains, node, edge)
     for s in np.flatnonzero(~np.isfinite(log_z)):
         begin, end = int(chains.ptr[s]), int(chains.ptr[s + 1])
         a = node[begin]
@@ -160,8 +178,11 @@ def best_labellings(
 
 def _on_parts(chains: ChainArrays, node: FloatArray, part: Callable[[tuple[int, int]], FloatArray]) -> FloatArray:
     """The sum of part((first, last)) over runs of sequences with about as many positions each."""
+    results = _each_part(chains, part)
+    return results[0] if len(results) == 1 else np.asarray(np.sum(results, axis=0))
+
+
+def _each_part(chains: ChainArrays, part: Callable[[tuple[int, int]], T]) -> list[T]:
     ends = np.searchsorted(chains.ptr, np.linspace(0, chains.ptr[-1], _PARTS + 1))
     ends[0], ends[-1] = 0, len(chains.ptr) - 1
-    bounds = [span for span in parallel.spans(ends.tolist()) if span[0] < span[1]]
-    results = parallel.thread_map(part, bounds)
-    return results[0] if len(results) == 1 else np.asarray(np.sum(results, axis=0))
+    return parallel.thread_map(part, [span for span in parallel.spans(ends.tolist()) if span[0] < span[1]])

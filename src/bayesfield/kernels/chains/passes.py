@@ -52,32 +52,35 @@ def exponentials(edge: FloatArray, M: FloatArray, top: FloatArray) -> None:
 
 @jit
 def forward(chains: ChainArrays, node: FloatArray, m: Messages, first: int, last: int, log_z: FloatArray) -> None:
-    """log Z of the sequences first … last; NaN where plain numbers underflow, −∞ where no labelling is possible."""
-    K = node.shape[1]
+    """log Z of the sequences first … last; NaN where plain numbers underflow, −∞ where no labelling is possible.
+
+    Messages of two rows do where log Z is all that is asked for: each position then takes the row of the last but one.
+    """
+    K, keep = node.shape[1], -1 if len(m.a) >= len(node) else 1  # t & −1 = t, t & 1 = t mod 2
     for s in range(first, last):
         log_z[s] = 0.0
         if K == 2:
-            log_z[s] = _forward_two(chains, node, m, chains.ptr[s], chains.ptr[s + 1])
+            log_z[s] = _forward_two(chains, node, m, chains.ptr[s], chains.ptr[s + 1], keep)
             continue
         for t in range(chains.ptr[s], chains.ptr[s + 1]):
             top = -np.inf
             for k in range(K):
                 top = max(top, node[t, k])
             total = 0.0
-            a, psi = m.a[t], m.psi[t]
+            a, psi = m.a[t & keep], m.psi[t & keep]
             for k in range(K):
                 psi[k] = np.exp(node[t, k] - top)
                 a[k] = psi[k]
             log_z[s] += top
             if t > chains.ptr[s]:
                 q = chains.which[t - 1]
-                _step(m.a[t - 1], m.M[q], a)
+                _step(m.a[(t - 1) & keep], m.M[q], a)
                 log_z[s] += m.top[q]
                 for k in range(K):
                     a[k] *= psi[k]
             for k in range(K):
                 total += a[k]
-            m.c[t] = total
+            m.c[t & keep] = total
             if not total > TINY:
                 log_z[s] = np.nan
                 break
@@ -88,8 +91,8 @@ def forward(chains: ChainArrays, node: FloatArray, m: Messages, first: int, last
 
 
 @jit
-def _forward_two(chains: ChainArrays, node: FloatArray, m: Messages, begin: int, end: int) -> float:
-    """log Z of one sequence with two labels: in plain numbers, without loops over labels."""
+def _forward_two(chains: ChainArrays, node: FloatArray, m: Messages, begin: int, end: int, keep: int) -> float:
+    """log Z of one sequence with two labels: in plain numbers, without loops over labels. keep: as in ``forward``."""
     log_z, scale, a0, a1 = 0.0, 1.0, 1.0, 1.0
     for t in range(begin, end):
         x, y = node[t, 0], node[t, 1]
@@ -112,7 +115,8 @@ def _forward_two(chains: ChainArrays, node: FloatArray, m: Messages, begin: int,
             log_z, scale = log_z + np.log(scale), 1.0
         inverse = 1.0 / total
         a0, a1 = b0 * inverse, b1 * inverse
-        m.psi[t, 0], m.psi[t, 1], m.a[t, 0], m.a[t, 1], m.c[t] = p0, p1, a0, a1, total
+        r = t & keep
+        m.psi[r, 0], m.psi[r, 1], m.a[r, 0], m.a[r, 1], m.c[r] = p0, p1, a0, a1, total
     return log_z + np.log(scale)
 
 

@@ -21,6 +21,7 @@ from bayesfield.inference.trees.chain import (
     chain_marginals,
     chain_means,
     chain_tangent,
+    forward_log_z,
 )
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.kernels.chains.passes import ChainArrays
@@ -152,8 +153,7 @@ class ChainPhase(Phase):
 
     def at_many(self, points: FloatArray, starts: Sequence[Any] | None = None) -> Answers:
         """Copies of the sequences side by side, one for each point, as far as they are small."""
-        K, P, Q = len(self.crf.labels), int(self.data.ptr[-1]), len(self.data.edge_rows)
-        step = _TOGETHER // max(P * K + Q * K * K, 1)
+        step = self._copies_at_once
         if step < 2:
             return super().at_many(points, starts)
         log_z, means = np.empty(len(points)), np.empty(points.shape)
@@ -164,6 +164,22 @@ class ChainPhase(Phase):
             answer = self.by_tree.at(points[s])
             log_z[s], means[s], good[s] = answer.log_z, answer.mean, answer.status.converged
         return Answers(log_z, means, good)
+
+    def log_z_many(self, points: FloatArray) -> FloatArray:
+        """By forward passes alone."""
+        log_z, step = np.empty(len(points)), max(self._copies_at_once, 1)
+        for k in range(0, len(points), step):
+            some = points[k : k + step]
+            chains = self.copies(some) if step > 1 else (self.chains, *self.potentials(some[0]))
+            log_z[k : k + step] = forward_log_z(*chains).reshape(len(some), -1).sum(axis=1)
+        for s in np.flatnonzero(~np.isfinite(log_z)):
+            log_z[s] = self.by_tree.log_z_many(points[s : s + 1])[0]
+        return log_z
+
+    @property
+    def _copies_at_once(self) -> int:
+        K, P, Q = len(self.crf.labels), int(self.data.ptr[-1]), len(self.data.edge_rows)
+        return _TOGETHER // max(P * K + Q * K * K, 1)
 
     def _together(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         crf, data, S = self.crf, self.data, len(points)
