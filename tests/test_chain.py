@@ -8,7 +8,7 @@ import pytest
 import bayesfield as bf
 from bayesfield import parallel
 from bayesfield.fitting.sequences import fit_sequences
-from bayesfield.inference.trees.chain import best_labellings, chain_draws, chain_marginals, chain_tangent
+from bayesfield.inference.trees.chain import best_labellings, chain_draws, chain_marginals, chain_tangent, forward_log_z
 from bayesfield.kernels.chains.passes import ChainArrays
 from bayesfield.learning.objective import gaussian
 from bayesfield.learning.phases import chain_covariance
@@ -71,6 +71,7 @@ def test_marginals_are_those_of_enumeration(lengths, forbid):
     for got, wanted in zip((found.log_z, found.marginal, found.transitions), brute(chains, node, edge), strict=True):
         np.testing.assert_allclose(got, wanted, atol=ALGEBRA)
     assert found.finite
+    np.testing.assert_array_equal(forward_log_z(chains, node, edge), found.log_z)
 
 
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy import integrate, special
+from scipy import integrate, special, stats
 
 import bayesfield as bf
 from bayesfield.correction import importance
@@ -14,6 +14,7 @@ from bayesfield.correction.importance import compare, even_noise, log_constant, 
 from bayesfield.correction.marginals import DrawnMarginals
 from bayesfield.experiments.extreme.models import extreme_model
 from bayesfield.learning.precision.dense import DensePrecision
+from benchmarks import certificate
 
 SPIN = bf.pairwise(1, [])  # one spin of {0, 1}
 
@@ -67,10 +68,10 @@ def test_what_the_gaussian_alone_would_say_is_poor_and_warned():
     assert posterior.summary().attrs["certificate"]["verdict"] == "poor"
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [2, 4, 8, 9, 14, 15, 18, 19, 20, 23, 24, 27])
 def test_tiny_extreme_models_against_draws_of_the_prior(seed):
-    """A part of `bayesfield calibrate --extreme`: means within 0.1 sd and sds within 10 % of 200,000 prior draws'
-    importance sampling, where that is worth 4,000 draws; models whose evidence it cannot reach are not asked."""
+    """A part of `bayesfield calibrate --extreme`: means within 0.1 sd and sds within 10 % of 200,000 draws of the prior
+    with weights, in the first twelve models for which those are worth 4,000 draws."""
     model = extreme_model(seed)
     posterior = bf.fit(model.field, model.X, bf.Normal(variance=model.variance))
     rng = np.random.default_rng(seed)
@@ -79,8 +80,7 @@ def test_tiny_extreme_models_against_draws_of_the_prior(seed):
     log_likelihood += 0.5 * np.sum(points**2, axis=1) / model.variance
     weights = special.softmax(log_likelihood)
     effective = 1.0 / np.sum(weights**2)
-    if effective < 4000:
-        pytest.skip(f"prior draws are worth {effective:.0f} only")
+    assert effective > 4000
     mean = weights @ points
     sd = np.sqrt(weights @ (points - mean) ** 2)
     noise = 4.0 / np.sqrt(effective)
@@ -211,6 +211,48 @@ def test_weights_of_the_right_density_are_even(freedom):
     assert abs(mean) < (1e-9 if freedom == np.inf else 0.05)
     if freedom == np.inf:
         assert weighted.effective == pytest.approx(4000)
+
+
+def test_heavy_tails_along_some_have_the_density_of_t_times_a_gaussian():
+    """Against SciPy's t of the parameters along which tails are heavy and its normal of the others given those."""
+    rng = np.random.default_rng(4)
+    root = rng.normal(size=(5, 7))
+    covariance, which, freedom = root @ root.T, np.array([1, 3]), 8.0
+    marginals = SkewedMarginals(np.arange(5.0), np.sqrt(np.diag(covariance)), np.zeros(5))
+    precision = DensePrecision(np.linalg.inv(covariance))
+    drawn = importance._heavy_along(marginals, precision, which, 50, rng)
+    away, rest = drawn.points - marginals.mean, np.array([0, 2, 4])
+    inside = covariance[np.ix_(which, which)]
+    follow = covariance[np.ix_(rest, which)] @ np.linalg.inv(inside)
+    left = covariance[np.ix_(rest, rest)] - follow @ covariance[np.ix_(which, rest)]
+    log_q = stats.multivariate_t(shape=inside, df=freedom).logpdf(away[:, which])
+    log_q += stats.multivariate_normal(cov=left).logpdf(away[:, rest] - away[:, which] @ follow.T)
+    np.testing.assert_allclose(np.ptp(drawn.log_density - log_q), 0.0, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_too_narrow_along_one_of_many_is_seen():
+    """53 parameters and 31 cases under a wide prior (a field of benchmarks/certificate.py): the variational Gaussian's
+    widest sd is 20 % below that of NUTS, and its own draws do not show it."""
+    field, X, prior = certificate.problem(21)
+    narrow = bf.fit(field, X, prior, correction="variational")
+    assert narrow.certificate.verdict != "good"
+    right = bf.fit(field, X, prior)
+    assert right.certificate.verdict == "good"
+    assert right.record.correction.kind == "draws"
+    draws = bf.sample_posterior(field, X, prior, n_draws=2500, shape=right, rng=1).values
+    ratio = right.sd / draws.std(axis=(0, 1))
+    assert np.abs(ratio - 1.0).max() < 0.12  # four errors of 2,000 effective draws, twice
+    assert narrow.sd[np.argmax(narrow.sd)] < 0.85 * right.sd[np.argmax(narrow.sd)]
+
+
+def test_noise_does_not_judge():
+    """The right posterior of 40 parameters passes with 20 seeds of draws; one miss of twenty has a chance of 1 %."""
+    field, X, prior = certificate.problem(13)
+    fit = bf.fit(field, X, prior)
+    marginals = SkewedMarginals(fit.mean, fit.sd, fit.skewness)
+    found = [compare(fit.objective, marginals, fit.form, 8192, np.random.default_rng(s)) for s in range(20)]
+    assert sum(not f.certain or bool((f.excess > importance.TOLERATED).any()) for f in found) <= 1
 
 
 def test_a_comparison_sees_what_is_wrong():

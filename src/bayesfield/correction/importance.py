@@ -46,6 +46,7 @@ _FEW = 50.0  # effective draws below which weights say nothing
 _WEAK = 0.05  # variance of the log weights for each parameter up to which they are a sum of many small terms
 _BLOCKS = 4  # of draws with points of their own, whose scatter is the Monte-Carlo error
 _ERRORS = 1.5, 4.0  # standard errors taken off, at least and at most
+_USED = np.array([1.0, 1.0, 0.5])  # of what is tolerated, which noise may use up
 _FIGURES = 5  # of a parameter: its mean, its width, three probabilities
 _ALARM = 0.01  # chance that a posterior without error is judged by noise, of all figures together
 _Z95 = 1.959963984540054
@@ -386,11 +387,12 @@ def _expanded(weighted: Weighted, marginals: SkewedMarginals) -> Comparison | No
 def _judged(distances: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Of all parameters, (3, d), those that are furthest beyond their errors: distance, error, and what is beyond.
 
-    So many errors are taken off that noise alone, of all 5 d figures, passes what is tolerated in one case of a hundred:
-    z errors less those that are tolerated anyway. Where figures are exact to a third of that, 1.5 are enough.
+    So many errors are taken off that noise alone, of all 5 d figures, passes what is tolerated in one case of a
+    hundred: z errors less those that are tolerated anyway (half of them for probabilities, which use up more of what
+    is tolerated: a shift of 0.02 sd is 0.008 of 0.01). Where figures are exact to a third of that, 1.5 are enough.
     """
     z = -float(special.ndtri(_ALARM / (2 * _FIGURES * distances.shape[1])))
-    off = np.clip(z - TOLERATED[:, None] / noise, *_ERRORS)
+    off = np.clip(z - (TOLERATED * _USED)[:, None] / noise, *_ERRORS)
     excess = distances - off * noise
     rows, worst = np.arange(3), np.argmax(excess, axis=1)
     return distances[rows, worst], noise[rows, worst], np.maximum(excess[rows, worst], 0.0)
