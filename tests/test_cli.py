@@ -31,11 +31,7 @@ from bayesfield.formats import tables
 from bayesfield.formats.conll import read_conll
 from bayesfield.formats.crfsuite import inputs_of, vocabulary
 from bayesfield.formats.models import uai
-
-
-def run(*words, cwd):
-    command = [sys.executable, "-m", "bayesfield.cli", *map(str, words)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+from commands import run
 
 
 @pytest.fixture(scope="module")

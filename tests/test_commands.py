@@ -15,7 +15,7 @@ import pytest
 
 import bayesfield as bf
 from bayesfield.formats.models import json_models, uai
-from test_cli import run
+from commands import run
 
 COMMANDS = (
     *("fit", "infer", "sample", "predict", "impute", "compare", "check", "report"),
