@@ -23,6 +23,7 @@ from bayesfield.kernels.trees import joint
 from bayesfield.kernels.trees import passes as trees
 from bayesfield.response.base import Response, TableResponse, require_dense
 from bayesfield.response.components import UNION, component_covariance
+from bayesfield.response.components import JointStates as ComponentStates
 from bayesfield.response.components import joint_states as states_of_components
 from bayesfield.types import Cost, FloatArray, IntArray, InvalidInput, Marginals, Options, Outcome, Status
 
@@ -111,17 +112,21 @@ class Exact(Options):
             log_z, beliefs = infer_many(states, thetas)
             if np.isfinite(log_z).all():
                 return log_z, beliefs
-        tree = self.junction_tree(graph)
-        log_z, beliefs = np.empty(len(thetas)), np.empty_like(thetas)
+        beliefs = np.empty_like(thetas)
+        return self._calibrated(graph, thetas, beliefs), beliefs
+
+    def _calibrated(self, graph: Graph, thetas: FloatArray, beliefs: FloatArray) -> FloatArray:
+        """log Z, (S,); beliefs (S, T) are filled, unless they are (0, T)."""
+        tree, log_z = self.junction_tree(graph), np.empty(len(thetas))
         if thetas.size <= _WORTH:
             trees.calibrate_many(tree, thetas, 0, len(thetas), log_z, beliefs)
-            return log_z, beliefs
+            return log_z
 
         def part(rows: tuple[int, int]) -> None:
             trees.calibrate_many(tree, thetas, *rows, log_z, beliefs)
 
         parallel.thread_map(part, parallel.shares(0, len(thetas), least=max(1, _WORTH // max(thetas.shape[1], 1))))
-        return log_z, beliefs
+        return log_z
 
     def log_z_many(self, graph: Graph, thetas: FloatArray) -> FloatArray:
         """log Z alone, (S,), at many potentials (S, T)."""
@@ -130,7 +135,7 @@ class Exact(Options):
             log_z = log_z_many(states, thetas)
             if np.isfinite(log_z).all():
                 return log_z
-        return self.infer_many(graph, thetas)[0]
+        return self._calibrated(graph, thetas, np.empty((0, thetas.shape[1])))
 
     def covariance_sum(self, graph: Graph, design: Design, thetas: FloatArray) -> FloatArray | None:
         """Σ_s Cov_s of the features at potentials (S, T), all at once; None where the field is large."""
@@ -140,12 +145,16 @@ class Exact(Options):
             if np.isfinite(log_z).all():
                 products = covariance_sum(states, thetas, log_z, beliefs)
                 return feature_covariance(graph, states, design, products)
-        if design.matrix.shape[0] * design.matrix.shape[1] > _SLAB or len(graph.arrays.cardinality) >= UNION:
+        if design.matrix.shape[0] * design.matrix.shape[1] > _SLAB or _components(graph) is not None:
             return None
         directions = np.ascontiguousarray(design.matrix.toarray())
         total = np.zeros_like(directions)
-        if not trees.tangent_sum(self.junction_tree(graph), thetas, directions, total):
-            return None
+        for k in range(0, directions.shape[1], _DIRECTIONS):
+            part = np.ascontiguousarray(directions[:, k : k + _DIRECTIONS])
+            moved = np.zeros_like(part)
+            if not trees.tangent_sum(self.junction_tree(graph), thetas, part, moved):
+                return None
+            total[:, k : k + _DIRECTIONS] = moved
         result: FloatArray = design.transpose @ total
         return (result + result.T) / 2
 
@@ -220,7 +229,7 @@ class TreeResponse(TableResponse):
         small = self._engine.covariance_sum(self._graph, self.design, self._theta[None])
         if small is not None:
             return small
-        states = states_of_components(self._graph) if len(self._graph.arrays.cardinality) >= UNION else None
+        states = _components(self._graph)
         if states is None:
             return super().covariance()
         require_dense(self.size, "the full covariance")
@@ -234,3 +243,8 @@ class TreeResponse(TableResponse):
             trees.tangent(self._tree, self._tables, self._marginal, part, moved)
             out[:, k : k + _DIRECTIONS] = moved
         return out
+
+
+def _components(graph: Graph) -> ComponentStates | None:
+    """The joint states of a union of many small graphs, whose covariance goes by them; None for others."""
+    return states_of_components(graph) if len(graph.arrays.cardinality) >= UNION else None

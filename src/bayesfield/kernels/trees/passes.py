@@ -293,9 +293,7 @@ def calibrate(
 
     Leaves the conditionals in ``tables`` and the marginals of all inputs in ``buffer``.
     """
-    log_z, safe = collect(tree, theta, tables, buffer)
-    if not safe:
-        log_z = collect_log(tree, theta, tables, buffer, False)
+    log_z = partition(tree, theta, tables, buffer)
     if log_z > -np.inf:
         distribute(tree, tables, buffer)
         core_beliefs(tree, buffer, beliefs)
@@ -303,13 +301,23 @@ def calibrate(
 
 
 @jit
+def partition(tree: TreeArrays, theta: FloatArray, tables: FloatArray, buffer: FloatArray) -> float:
+    """log Z alone."""
+    log_z, safe = collect(tree, theta, tables, buffer)
+    return log_z if safe else collect_log(tree, theta, tables, buffer, False)
+
+
+@jit
 def calibrate_many(
     tree: TreeArrays, thetas: FloatArray, first: int, last: int, log_z: FloatArray, beliefs: FloatArray
 ) -> None:
-    """The rows first … last of log Z, (S,), and of the beliefs, (S, T), at potentials (S, T)."""
+    """The rows first … last of log Z, (S,), and of the beliefs, (S, T) or (0, T) for none, at potentials (S, T)."""
     tables, buffer = np.empty(tree.table_ptr[-1]), np.empty(tree.buffer_size)
     for s in range(first, last):
-        log_z[s] = calibrate(tree, thetas[s], tables, buffer, beliefs[s])
+        if len(beliefs):
+            log_z[s] = calibrate(tree, thetas[s], tables, buffer, beliefs[s])
+        else:
+            log_z[s] = partition(tree, thetas[s], tables, buffer)
 
 
 @jit
