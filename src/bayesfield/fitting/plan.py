@@ -363,7 +363,7 @@ def _form(asked: str, counts: Counts) -> str:
         if counts.size <= (SMALL if counts.linear else DENSE):
             asked = "dense"
         else:
-            asked = "sparse" if counts.linear else "mean-field" if counts.blocks else "matrix-free"
+            asked = "sparse" if counts.linear else "mean-field" if counts.averages else "matrix-free"
     if asked == "dense" and counts.size > SMALL:
         require_dense(counts.size, "a posterior", 'Tie parameters, fit a smaller field, or take form="matrix-free".')
     return asked

@@ -69,7 +69,7 @@ def profile_seconds(counts: Counts, form: str) -> float:
 def mean_field_seconds(counts: Counts) -> float:
     """Of rounds with as many steps as usual."""
     seconds = variational_seconds(counts.size, counts.price, "mean-field")
-    return seconds if counts.blocks else 2 * PAIRS / _AVERAGED * seconds
+    return seconds if counts.averages else 2 * PAIRS / _AVERAGED * seconds
 
 
 def variational_seconds(size: int, price: Price, form: str) -> float:
@@ -101,7 +101,8 @@ def work(
             return _streamed_seconds(objective), ("the correction", variational_seconds(size, price, form))
         rough = _ROUGH * starts * price.inference if starts > 1 else 0.0
         steps = search_seconds(price) if method == "newton" else _LBFGS * price.inference
-        search = rough + steps + curvature.covariance
+        formed = form in ("dense", "sparse") or counts.linear  # else by its diagonal, or by products
+        search = rough + steps + (curvature.covariance if formed else price.inference)
         correction = variational_seconds(size, price, form)
         if kind == "mean":
             correction = shift_seconds(size, price)

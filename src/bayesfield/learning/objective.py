@@ -23,10 +23,8 @@ from bayesfield.inference.contract import Engine, Price
 from bayesfield.learning.phases.base import Answer, Phase
 from bayesfield.model.prior import Normal, Parametrised, Prior, Shared
 from bayesfield.model.smooth.coupling import Coupling
-from bayesfield.response.base import Response, WeightedResponse, fits_dense
+from bayesfield.response.base import Response, WeightedResponse
 from bayesfield.types import BoolArray, FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Outcome, Status
-
-_SMALL_BLOCK = 1000  # parameters whose square is a trifle
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +202,7 @@ class Pointwise(NamedTuple):
 class Counts(NamedTuple):
     """What a plan is made from: parameters, cases and their weight, prices of an evaluation and a curvature; what the
     phases can do. streams: the search makes a surface of log Z. linear: P has a sparse form.
-    samples: Gibbs chains can stand in. blocks: P is known by blocks."""
+    samples: Gibbs chains can stand in. averages: a mean-field posterior has what it needs."""
 
     size: int
     n_cases: int
@@ -218,7 +216,7 @@ class Counts(NamedTuple):
     hidden: bool
     samples: bool
     free_phases: int
-    blocks: bool
+    averages: bool
     streams: bool = False
 
 
@@ -292,11 +290,10 @@ class Objective:
             hidden=any(contrasts),
             samples=first.samples,
             free_phases=contrasts.count(False),
-            blocks=(self.prior.independent or self.prior.coupling is not None)
+            averages=(self.prior.independent or self.prior.coupling is not None)
             and not any(contrasts)
             and not first.samples
-            and traits[0].exact
-            and _blocks_fit(first),
+            and traits[0].exact,
             streams=traits[0].streams,
         )
 
@@ -463,10 +460,3 @@ class Objective:
         for phase in self.phases[1:]:
             total = total - phase.weight * phase.response(phase.at(parameters)).covariance()
         return total
-
-
-def _blocks_fit(phase: Any) -> bool:
-    """Whether there is room for the block of the transitions of a conditional field; other fields have none."""
-    crf = getattr(phase, "crf", None)
-    size = 0 if crf is None else len(crf.edge_inputs) * crf.n_edge_tables
-    return size <= _SMALL_BLOCK or fits_dense(size)

@@ -152,6 +152,8 @@ def _uncompared(model: Parametrised, record: FitRecord, log_z: bool) -> tuple[st
     if kind == "variational" and record.correction.settled and not log_z:
         return GOOD, "the variational correction by chains converged"
     why = "one evaluation takes too long" if log_z else "sampling has no log Z at draws"
+    if record.form == "mean-field":
+        why = "weights of draws that vary in thousands of directions say nothing"
     return FAIR, f"not compared with weighted draws: {why}"
 
 

@@ -43,13 +43,14 @@ from bayesfield.learning.phases.crf_design import (
 )
 from bayesfield.learning.phases.graph import GraphPhase
 from bayesfield.model.conditional import CRF, Sequences
-from bayesfield.response.base import Response, require_dense
+from bayesfield.response.base import Response, fits_dense, require_dense
 from bayesfield.types import BoolArray, FloatArray, Outcome, Status
 
 _NUMBERS = 20_000_000  # in the directions that are carried at a time
 _WIDTH = 64  # directions, at most
 _SLAB = 4096  # positions whose covariances are held at a time
 _LEAN = 1_000_000  # potentials beyond which a gradient keeps no messages
+_SMALL_BLOCK = 1000  # parameters whose square is a trifle
 _TOGETHER = 400_000  # potentials of all chains at all points that are evaluated in one pass
 _EXACT = Status(Outcome.EXACT)
 
@@ -277,7 +278,9 @@ class ChainPhase(Phase):
         return np.concatenate([node, edge if self.crf.seen is None else edge[self.crf.seen.pair]])
 
     def blocks(self, answer: Answer) -> tuple[FloatArray, FloatArray] | None:
-        if isinstance(answer.found, Answer) or self.crf.seen is not None:
+        pairs = len(self.crf.edge_inputs) * self.crf.n_edge_tables
+        small = pairs <= _SMALL_BLOCK or fits_dense(pairs)
+        if isinstance(answer.found, Answer) or self.crf.seen is not None or not small:
             return None
         G, found = self.crf.n_node_tables, self._complete(answer.found)
         labels = label_covariances(self.crf, self.data, found.marginal).reshape(-1, G, G)
