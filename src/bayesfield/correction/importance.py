@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 EVEN = 24  # parameters up to which points fill the space evenly instead of at random
 TRUSTED = 0.7  # shape of the weights' tail up to which they are (Vehtari et al. 2024)
 _CERTAIN = 0.5  # … and above which, with many parameters, errors of sums are themselves uncertain
+_ALL_A_LITTLE = 0.03  # spread below which that is so because there are many
 _ALIKE = 0.8  # share of the draws that even weights are worth
 LEAST = 256  # draws below which the tail of the weights has no shape
 MOST_WEIGHED = 8192  # draws of a comparison with many parameters …
@@ -193,8 +194,9 @@ class Comparison(NamedTuple):
 
     @property
     def certain(self) -> bool:
-        """Whether errors mean what they say: weights have a variance, or their tails are as heavy as by design."""
-        return self.expanded or self.k < _CERTAIN or len(self.which) <= EVEN
+        """Whether errors mean what they say: weights have a variance, or are uneven for the number of parameters alone,
+        or draws have heavy tails in all directions."""
+        return self.expanded or self.k < _CERTAIN or self.spread < _ALL_A_LITTLE or len(self.which) <= EVEN
 
     @property
     def spread(self) -> float:
@@ -211,7 +213,8 @@ class Comparison(NamedTuple):
     def worth_drawing(self) -> bool:
         """Whether draws would be better, where they are affordable."""
         uneven = self.effective < ENOUGH or self.spread > _UNEVEN or not self.certain
-        return uneven or not self.trusted or bool((self.excess > _SLACK * TOLERATED).any())
+        slack = _SLACK if len(self.which) <= FILLED else 1.0  # of few, figures are exact enough to ask for more
+        return uneven or not self.trusted or bool((self.excess > slack * TOLERATED).any())
 
 
 def compare(
@@ -220,14 +223,16 @@ def compare(
     """Over all parameters: by weights, or to first order in their logarithms where there are many parameters and
     weights are uneven for that alone; else over the parameters that lean most.
 
-    With heavy tails where parameters are few: a posterior that is too narrow is not seen by draws of its own.
+    Weights are of draws with heavy tails: a posterior that is too narrow is not seen by draws of its own.
     """
     size = len(marginals.mean)
     which = np.arange(size)
     if size <= _JOINT:
         first = count if size <= FILLED else count // MORE
         weighted = weigh(objective, _in_blocks(marginals, precision, first, rng))
-        weighted = _continued(objective, marginals, precision, weighted, count, rng)
+        more = _missing(weighted, count)
+        if more:
+            weighted = _with_more(objective, marginals, precision, weighted, more, rng)
         even = trusted(*weighted[2:4], len(weighted.points))
         if size <= EVEN or (even and weighted.effective >= ENOUGH):
             found = _compared(weighted, marginals, which)
@@ -235,7 +240,7 @@ def compare(
                 return found
             more = count - len(weighted.points)
             return _compared(_with_more(objective, marginals, precision, weighted, more, rng), marginals, which)
-        expanded = _expanded(weighted, marginals)
+        expanded = _expanded(weigh(objective, propose(marginals, precision, count // MORE, rng)), marginals)
         if expanded is not None:
             return expanded
         if even and weighted.effective >= _FEW:
@@ -244,20 +249,12 @@ def compare(
     return _compared(weigh(objective, _along(marginals, precision, which, count // MORE, rng)), marginals, which)
 
 
-def _continued(
-    objective: Objective,
-    marginals: SkewedMarginals,
-    precision: Precision,
-    weighted: Weighted,
-    count: int,
-    rng: np.random.Generator,
-) -> Weighted:
-    """With more draws, up to ``count`` in all, where these are too few and those would be enough."""
+def _missing(weighted: Weighted, count: int) -> int:
+    """How many more draws are worth it, up to ``count`` in all: where these are too few and those would be enough."""
     first = len(weighted.points)
     enough = 1.25 * ENOUGH * first / max(weighted.effective, 1e-9)
-    if not trusted(*weighted[2:4], first) or weighted.effective >= ENOUGH or not first < enough <= count:
-        return weighted
-    return _with_more(objective, marginals, precision, weighted, int(enough) - first, rng)
+    few = trusted(*weighted[2:4], first) and weighted.effective < ENOUGH and first < enough <= count
+    return int(enough) - first if few else 0
 
 
 def _with_more(
@@ -351,7 +348,7 @@ def _compared(weighted: Weighted, marginals: SkewedMarginals, which: IntArray) -
 
 
 def _expanded(weighted: Weighted, marginals: SkewedMarginals) -> Comparison | None:
-    """Figures to first order in the log weights ℓ: E_p[y] − E_q[y] = Cov_q(y, ℓ) + ½ Cum_q(y, ℓ, ℓ) + …
+    """Figures to first order in log weights ℓ of Gaussian draws: E_p[y] − E_q[y] = Cov_q(y, ℓ) + ½ Cum_q(y, ℓ, ℓ) + …
 
     With hundreds of parameters, each of them a little off, ℓ is a sum of many small terms. Weights e^ℓ are then uneven
     (Var ℓ grows with F) though every marginal is right; but the terms that matter to one parameter are few, so that
