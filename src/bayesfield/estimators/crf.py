@@ -48,19 +48,20 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
     likeliest, "templates" for one for each kind of attribute, what a name has before "=" or ":", by evidence
     (``bf.Templates``), "templates-cv" for these by cross-validation, "ard" for one for each attribute, which removes
     irrelevant attributes (``bf.ARD``), or a prior such as ``bf.Normal(…)``; crfsuite's c2 is 1 / (2 variance). method,
-    correction, time_limit: as in ``bf.fit``. predictor: "marginal" (averages over the posterior), "map", "vote",
-    "weighted_vote", "supergraph" or "quadratic". temperature: how far predictions average: 1 over the posterior, 0 not
-    at all, which is the mode; "cv" chooses by the log loss of averages in cross-validation, with prior="cv" together
-    with the variance; "auto" does so on one part of sequences with so many weights that the posterior takes them for
-    independent, and is 1 elsewhere. n_draws: of the weights, to average over. max_iterations: of the search for the
-    mode. engine: inference on graphs, as in ``bf.fit``. directed: whether the edges of a graph have a direction.
-    latent: states behind each label, as in ``bf.CRF``. possible: "all" has a weight for each attribute and label, and
-    each pair of labels; "seen", which is crfsuite's way, for those only that the training data show, at least
-    min_frequency times: a corpus then has a sixteenth of the weights, and the others are zero. l1: of an absolute
-    penalty, crfsuite's c1, which sets weights to zero; those that stay are fitted again without it
-    (``bf.ElasticNet``). random_state: an int, the seed of all draws. verbose: whether ``fit`` shows its steps. client:
-    a dask.distributed.Client, or the address of its scheduler, whose workers keep the data while the weights are
-    fitted.
+    correction, time_limit: as in ``bf.fit``. predictor: "marginal" (labels one by one, averaged over the posterior),
+    "sequence" (the same average, the best labelling as a whole), "map", "vote", "weighted_vote", "supergraph" or
+    "quadratic"; "auto" is "sequence" where labels mark spans (BIO, IOBES, …), else "marginal". temperature: how far
+    predictions average: 1 over the posterior, 0 not at all, which is the mode; "cv" chooses by the log loss of averages
+    in cross-validation, with prior="cv" together with the variance; "auto" does so on one part of sequences with so
+    many weights that the posterior takes them for independent, and is 1 elsewhere. n_draws: of the weights, to average
+    over. max_iterations: of the search for the mode. engine: inference on graphs, as in ``bf.fit``. directed: whether
+    the edges of a graph have a direction. latent: states behind each label, as in ``bf.CRF``. possible: "all" has a
+    weight for each attribute and label, and each pair of labels; "seen", which is crfsuite's way, for those only that
+    the training data show, at least min_frequency times: a corpus then has a sixteenth of the weights, and the others
+    are zero. l1: of an absolute penalty, crfsuite's c1, which sets weights to zero; those that stay are fitted again
+    without it (``bf.ElasticNet``). random_state: an int, the seed of all draws. verbose: whether ``fit`` shows its
+    steps. client: a dask.distributed.Client, or the address of its scheduler, whose workers keep the data while the
+    weights are fitted.
 
     Labels may be missing: None where one is not known, a set where it is one of several. What is open is summed over by
     ``fit``, and ``impute`` fills it in.
@@ -75,7 +76,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         *,
         method: str | Learner = "auto",
         correction: Correction = "auto",
-        predictor: str = "marginal",
+        predictor: str = "auto",
         temperature: float | str = "auto",
         n_draws: int = 100,
         max_iterations: int = 500,
@@ -368,8 +369,8 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
 
     def _with_unseen(self, X: Sequence[Any]) -> tuple[Prediction, Data]:
         check_is_fitted(self, "posterior_")
-        if not isinstance(self._shape, Items) or self.predictor != "marginal":
-            raise InvalidInput('attributes that were not seen count in sequences of items, with predictor="marginal"')
+        if not isinstance(self._shape, Items) or self.predictor not in ("auto", "marginal", "sequence"):
+            raise InvalidInput('attributes that were not seen count in sequences of items, with predictor="auto"')
         if not isinstance(self.variance_, float | int):
             raise InvalidInput("attributes that were not seen have the prior's variance, and this prior has not one")
         beyond = self._shape.unseen(_listed(X, "X"), float(self.variance_))
@@ -401,7 +402,7 @@ class GraphCRF(BayesianCRF):
         *,
         method: str | Learner = "auto",
         correction: Correction = "auto",
-        predictor: str = "marginal",
+        predictor: str = "auto",
         temperature: float | str = "auto",
         n_draws: int = 100,
         max_iterations: int = 500,

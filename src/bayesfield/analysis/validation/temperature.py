@@ -170,7 +170,7 @@ def _by_posteriors(
     for row, prior in zip(total, priors, strict=True):
         posterior = fit_sequences(crf, data, prior=prior, rng=seed, verbose=False)
         for k, T in enumerate(temperatures):
-            found = predict_sequences(posterior.at_temperature(T), unlabelled, n_draws=_DRAWS, rng=seed)
+            found = predict_sequences(posterior.at_temperature(T), unlabelled, "marginal", n_draws=_DRAWS, rng=seed)
             known = np.flatnonzero(test.labels >= 0)
             right = found.probabilities[known, test.labels[known]]
             row[k] = -np.log(np.maximum(right, 1e-300)).sum()
