@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import bayesfield as bf
+from bayesfield.inference.trees.chain import best_labellings
+from bayesfield.kernels.chains.passes import ChainArrays
 from bayesfield.learning.phases.crf_design import potentials
 from bayesfield.model.conditional import CRF, as_sequences
 from bayesfield.prediction import chain
@@ -214,3 +216,16 @@ def test_graphs_have_none():
     assert crf.predict(graphs)
     with pytest.raises(InvalidInput, match="chains as wholes"):
         crf.set_params(predictor="sequence").predict(graphs)
+
+
+def test_one_best_labelling_is_the_first_of_several():
+    """Small whole numbers, so that there are ties; an impossible label; lengths 0, 1 and more; two tables."""
+    rng = np.random.default_rng(0)
+    for K in (2, 3, 5):
+        ptr, which = np.array([0, 4, 4, 5, 12]), rng.integers(0, 2, 12)
+        node, edge = rng.integers(-2, 3, (12, K)).astype(float), rng.integers(-2, 3, (2, K, K)).astype(float)
+        node[3, 0] = edge[1, 0, 1] = -np.inf
+        chains = ChainArrays(ptr, which)
+        one, several = best_labellings(chains, node, edge), best_labellings(chains, node, edge, 3)
+        np.testing.assert_array_equal(one[0][0], several[0][0])
+        np.testing.assert_array_equal(one[1][:, 0], several[1][:, 0])

@@ -176,7 +176,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
 
     def predict_marginals(self, X: Sequence[Any]) -> list[list[dict[Any, float]]]:
         """For each position the probability of every label."""
-        return self._marginals(*self._predicted(X))
+        return self._marginals(*self._predicted(X, labels=False))
 
     def predict_marginals_single(self, xseq: Any) -> list[dict[Any, float]]:
         """The same for one sequence or graph."""
@@ -188,7 +188,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
 
     def impute_marginals(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> list[list[dict[Any, float]]]:
         """For each position the probability of every label, given those that y tells."""
-        return self._marginals(*self._predicted(X, y))
+        return self._marginals(*self._predicted(X, y, labels=False))
 
     def predict_best(self, X: Sequence[Any], count: int = 5) -> list[list[tuple[list[Any], float]]]:
         """For each sequence its best labellings, each with its probability as a whole; likeliest first."""
@@ -362,10 +362,13 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         rows = [dict(zip(self.classes_, p, strict=True)) for p in prediction.probabilities.tolist()]
         return [rows[own] for own in _slices(data)]
 
-    def _predicted(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> tuple[Prediction, Data]:
+    def _predicted(
+        self, X: Sequence[Any], y: Sequence[Any] | None = None, labels: bool = True
+    ) -> tuple[Prediction, Data]:
+        """labels: whether they are asked for, and not their probabilities alone."""
         check_is_fitted(self, "posterior_")
         data = self._shape.data(_listed(X, "X"))
-        return self._found(data, y), data
+        return self._found(data, y, labels=labels), data
 
     def _with_unseen(self, X: Sequence[Any]) -> tuple[Prediction, Data]:
         check_is_fitted(self, "posterior_")
@@ -379,8 +382,11 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         data = self._shape.data(X)
         return predict_with_unseen(self.posterior_, data, beyond, self.n_draws, self.random_state), data
 
-    def _found(self, data: Data, y: Sequence[Any] | None = None, posterior: Posterior | None = None) -> Prediction:
-        how: dict[str, Any] = {"predictor": self.predictor, "n_draws": self.n_draws, "rng": self.random_state, "y": y}
+    def _found(
+        self, data: Data, y: Sequence[Any] | None = None, posterior: Posterior | None = None, labels: bool = True
+    ) -> Prediction:
+        predictor = self.predictor if labels or self.predictor not in ("auto", "sequence") else "marginal"
+        how: dict[str, Any] = {"predictor": predictor, "n_draws": self.n_draws, "rng": self.random_state, "y": y}
         if isinstance(data, Graphs):
             how["engine"] = self.engine
         found = self._shape.predict(self.posterior_ if posterior is None else posterior, data, **how)
