@@ -492,10 +492,10 @@ def _values(y: Sequence[Sequence[Any]]) -> set[Any]:
 
 def _known(label: Any) -> list[Any]:
     """The labels that are named: one, or those of a set; none where it is not known."""
-    if isinstance(label, str):
-        return [label]
     if isinstance(label, np.generic):
         label = label.item()
+    if isinstance(label, str):
+        return [label]
     if isinstance(label, set | frozenset):
         return list(label)
     return [] if is_open(label) else [label]
