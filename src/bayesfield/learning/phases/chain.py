@@ -253,7 +253,9 @@ class ChainPhase(Phase):
         B, T = self.crf.node_tables, self.crf.sparse_edge_tables
         found = answer.found
         p, share = found.marginal, flat_tables(found.transitions)
-        spread = p * (1.0 - p) if self.crf.plain_nodes else p @ (B**2).T - (p @ B.T) ** 2  # (P, G)
+        spread = 1.0 - p if self.crf.plain_nodes else p @ (B**2).T - (p @ B.T) ** 2  # (P, G)
+        if self.crf.plain_nodes:
+            spread *= p  # p (1 − p) in one table: a corpus has many positions
         node = state_sums(self.crf, self.data.squared, spread)
         count = np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
         of_pairs = (T.power(2) @ share.T).T - (T @ share.T).T ** 2 / count
