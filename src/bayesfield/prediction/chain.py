@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 AVERAGES = ("marginal", "sequence", "vote", "weighted_vote")  # sums over draws
 POTENTIAL_DRAWS = 8  # of each sequence's potentials, at most: antithetic, and of what the input itself takes part in
 _COOLED_DRAWS = 6  # the same below temperature 1, where they vary less
-_PAIRS = 16_000_000  # probabilities of pairs of neighbours that are held at a time
+_PAIRS = 4_000_000  # probabilities of pairs of neighbours that are held at a time
 _TOGETHER = 400_000  # potentials of all sequences at all draws that are labelled in one pass
 
 
