@@ -204,11 +204,16 @@ def lbfgs(
     if len(start):
         try:
             with parallel.single_blas():  # whose threads wait for one another: 10 of 15 s at 57,000 parameters
-                quasi_newton(evaluate, curvatures, best, tolerance * scale, max_iterations, _NOISE)
+                costly = len(start) > _MANY or objective.price().tangled > TANGLED
+                # products with the curvature cost hundreds of gradients where there are very many weights (443,000: 400
+                # s of polish in place of 15 s of further steps): there as many steps once more, if they are needed
+                for _ in range(2 if costly else 1):
+                    quasi_newton(evaluate, curvatures, best, tolerance * scale, max_iterations, _NOISE)
+                    left = float(np.abs(best.gradient).max()) / scale
+                    if not np.isfinite(best.value) or left <= near:
+                        break
         except _TimeUp:
             return ended(Outcome.TIME_UP, best, log)
-        left = float(np.abs(best.gradient).max()) / scale
-        costly = len(start) > _MANY or objective.price().tangled > TANGLED
         if np.isfinite(best.value) and left > tolerance and not (costly and left <= near):
             best = _polished(objective, best, tolerance, log)
     close = np.abs(best.gradient).max(initial=0.0) <= near * scale
