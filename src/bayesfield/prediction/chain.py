@@ -9,7 +9,7 @@ import numpy as np
 
 from bayesfield.inference.trees.chain import ChainMarginals, best_labellings, chain_marginals
 from bayesfield.inference.trees.log_z_by_component import log_z_by_component
-from bayesfield.kernels.chains.passes import add_pairs
+from bayesfield.kernels.chains.pairs import add_pairs
 from bayesfield.learning.phases.chain import ChainPhase
 from bayesfield.learning.phases.crf_design import edge_noise, node_noise, potentials
 from bayesfield.model.conditional import CRF, Sequences, as_sequences, label_codes

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayesfield.kernels.chains.best import best_of_pairs
+from bayesfield.kernels.chains.pairs import best_of_pairs
 from bayesfield.model.conditional import Sequences
 from bayesfield.types import FloatArray, IntArray
 

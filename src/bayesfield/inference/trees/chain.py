@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bayesfield import parallel
-from bayesfield.kernels.chains import best, gradient
+from bayesfield.kernels.chains import gradient
 from bayesfield.kernels.chains import passes as kernel
 from bayesfield.kernels.chains.passes import ChainArrays, Messages
 from bayesfield.types import FloatArray, IntArray
@@ -155,9 +155,9 @@ def best_labellings(
     labels = np.zeros((count, len(node)), dtype=np.int64)
     scores = np.empty((len(chains.ptr) - 1, count))
     if count == 1:
-        best.best_one(chains, node, edge, labels[0], scores[:, 0])
+        kernel.best_one(chains, node, edge, labels[0], scores[:, 0])
         return labels, scores
-    best.best(chains, node, edge, count, labels, scores)
+    kernel.best(chains, node, edge, count, labels, scores)
     return labels, scores
 
 
