@@ -35,6 +35,7 @@ NAMES = (
     "preview",
     "certificate",
     "cluster",
+    "taggers",
     "images",
     "dense",
     "mixing",

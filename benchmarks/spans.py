@@ -27,30 +27,22 @@ from benchmarks.mean_field import log_loss
 
 BINS = 15
 
+_Row = tuple[str, float, float, float]  # name, F1, calibration error, AUROC of what is wrong
+
 
 def main(sentences: int, tests: int) -> None:
-    (crf, data), known, text = problem(sentences)
+    begun = time.process_time()
+    posterior, crf, known, text = fitted(sentences)
     held_out = corpus(tests, 2)
     inputs = sequences_of(crf, known, held_out.features())
-    begun, prior = time.process_time(), bf.Normal(variance=VARIANCE)
-    posterior = bf.fit_sequences(crf, data, prior=prior, verbose=False)
-    seconds = time.process_time() - begun
     print(
-        f"{sentences:,} training sentences, {crf.n_parameters:,} weights, fitted in {seconds:.0f} s of processor time"
+        f"{sentences:,} training sentences, {crf.n_parameters:,} weights, temperature {posterior.temperature:g}, in "
+        f"{time.process_time() - begun:.0f} s of processor time"
     )
     print(f"{tests:,} test sentences, {inputs.positions:,} tokens\n")
-    print("spans, probabilities            |  F1    | calibration error | AUROC of wrong spans |  processor")
-    for predictor, draws in (("map", 0), ("marginal", 100)):
-        begun = time.process_time()
-        found = bf.predict_sequences(posterior, inputs, predictor)
-        of_labels = spans_of_labels(posterior, inputs, found.labels, draws)
-        name = "mode" if predictor == "map" else "averaged"
-        _row(f"{name}: labels, whole", of_labels, held_out, time.process_time() - begun)
-        _row(f"{name}: labels, product", _by_tokens(of_labels, found, inputs, np.prod), held_out)
-        _row(f"{name}: labels, minimum", _by_tokens(of_labels, found, inputs, np.min), held_out)
-        begun = time.process_time()
-        _row(f"{name}: expected F1, whole", best_spans(posterior, inputs, draws), held_out, time.process_time() - begun)
-    _crfsuite(text, held_out)
+    print("spans, probabilities                    |  F1    | calibration error | AUROC of wrong spans")
+    for name, score, gap, area in compared(posterior, crf, known, text, held_out):
+        print(f"{name:39} | {score:6.2f} | {gap:17.4f} | {area:20.4f}", flush=True)
     begun = time.process_time()
     best = bf.n_best_sequences(posterior, inputs, 5)
     first = [(own[0].probability, own[0].labels) for own in best]
@@ -63,11 +55,36 @@ def main(sentences: int, tests: int) -> None:
     _other_domains(posterior, crf, known, held_out, tests)
 
 
-def _row(name: str, spans: list[list[bf.Span]], text: Any, seconds: float = np.nan) -> None:
+def fitted(sentences: int) -> tuple[bf.Posterior, Any, Any, Any]:
+    """With the temperature that BayesianCRF would choose; its model, the attributes' numbers, the text."""
+    (crf, data), known, text = problem(sentences)
+    prior = bf.Normal(variance=VARIANCE)
+    posterior = bf.fit_sequences(crf, data, prior=prior, form="mean-field", verbose=False)
+    chosen = bf.cross_validated_temperature(crf, data, prior=prior, splits=1)
+    return posterior.at_temperature(chosen.temperature), crf, known, text
+
+
+def compared(posterior: bf.Posterior, crf: Any, known: Any, text: Any, held_out: Corpus) -> list[_Row]:
+    """Of the mode, of averages at the posterior's temperature and at 1, and of crfsuite."""
+    inputs, rows = sequences_of(crf, known, held_out.features()), []
+    for name, at, predictor in (
+        ("mode", posterior, "map"),
+        ("averaged", posterior, "auto"),
+        ("averaged at temperature 1", posterior.at_temperature(1.0), "auto"),
+    ):
+        draws = 0 if predictor == "map" else 100
+        found = bf.predict_sequences(at, inputs, predictor)
+        of_labels = spans_of_labels(at, inputs, found.labels, draws)
+        rows.append(_row(f"{name}: labels, whole", of_labels, held_out))
+        rows.append(_row(f"{name}: labels, product", _by_tokens(of_labels, found, inputs, np.prod), held_out))
+        rows.append(_row(f"{name}: labels, minimum", _by_tokens(of_labels, found, inputs, np.min), held_out))
+        rows.append(_row(f"{name}: expected F1, whole", best_spans(at, inputs, draws), held_out))
+    return [*rows, *_crfsuite(text, held_out)]
+
+
+def _row(name: str, spans: list[list[bf.Span]], text: Any) -> _Row:
     p, right = _judged(spans, text)
-    took = "" if np.isnan(seconds) else f"{seconds:8.1f} s"
-    f1 = 100 * bf.span_scores(spans, text.labels).f1
-    print(f"{name:31} | {f1:6.2f} | {_gap(p, right):17.4f} | {_auroc(1 - p, ~right):20.4f} | {took}", flush=True)
+    return name, 100 * bf.span_scores(spans, text.labels).f1, _gap(p, right), _auroc(1 - p, ~right)
 
 
 def _judged(spans: list[list[bf.Span]], text: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -97,7 +114,7 @@ def _by_tokens(spans: list[list[bf.Span]], found: bf.Prediction, inputs: Any, jo
     ]
 
 
-def _crfsuite(text: Any, held_out: Any) -> None:
+def _crfsuite(text: Any, held_out: Any) -> list[_Row]:
     import pycrfsuite
 
     trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
@@ -110,7 +127,6 @@ def _crfsuite(text: Any, held_out: Any) -> None:
         path, tagger = str(Path(folder) / "model"), pycrfsuite.Tagger()
         trainer.train(path)
         tagger.open(path)
-        begun = time.process_time()
         for items in held_out.features():
             tagger.set(items)
             labels = tagger.tag()
@@ -118,8 +134,7 @@ def _crfsuite(text: Any, held_out: Any) -> None:
             marked = scheme.spans(labels)
             least.append([bf.Span(*span, min(each[span.first : span.end])) for span in marked])
             product.append([bf.Span(*span, float(np.prod(each[span.first : span.end]))) for span in marked])
-    _row("crfsuite: labels, minimum", least, held_out, time.process_time() - begun)
-    _row("crfsuite: labels, product", product, held_out)
+    return [_row("crfsuite: labels, minimum", least, held_out), _row("crfsuite: labels, product", product, held_out)]
 
 
 def _other_domains(posterior: bf.Posterior, crf: Any, known: Any, inside: Corpus, tests: int) -> None:

@@ -82,9 +82,11 @@ def temperature(counts: list[int]) -> None:
             codes, first = np.array([number.get(label, -1) for label in wanted]), 0.0
             for name, posterior, predictor in (
                 ("plug-in", crf.posterior_, "map"),
-                ("averaged", crf.posterior_, "marginal"),
-                ("averaged at 0", crf.posterior_.at_temperature(0), "marginal"),
-                ("averaged at 1", crf.posterior_.at_temperature(1), "marginal"),
+                ("averaged, label by label", crf.posterior_, "marginal"),
+                ("averaged, whole labellings", crf.posterior_, "sequence"),
+                ("averaged at 0, label by label", crf.posterior_.at_temperature(0), "marginal"),
+                ("averaged at 1, label by label", crf.posterior_.at_temperature(1), "marginal"),
+                ("averaged at 1, whole labellings", crf.posterior_.at_temperature(1), "sequence"),
             ):
                 begun = time.process_time()
                 found = bf.predict_sequences(posterior, data, predictor)

@@ -11,6 +11,7 @@ from bayesfield.fitting.sequences import fit_sequences
 from bayesfield.inference.trees.chain import best_labellings, chain_draws, chain_marginals, chain_tangent, forward_log_z
 from bayesfield.kernels.chains.passes import ChainArrays
 from bayesfield.learning.objective import gaussian
+from bayesfield.learning.phases import chain as chain_phase
 from bayesfield.learning.phases import chain_covariance
 from bayesfield.learning.phases.cases import field_objective
 from bayesfield.learning.phases.chain import worth_it
@@ -171,6 +172,38 @@ def test_value_gradient_and_curvature(kind, full):
     product = precision_at(objective, point, "dense").product(v)
     np.testing.assert_allclose(product, wanted @ v, atol=1e-6)
     assert (objective.variances(point) > 0).all()
+
+
+@pytest.mark.parametrize("lean", [False, True])
+@pytest.mark.parametrize("kind", ["plain", "edge inputs", "tables", "tables and edge inputs"])
+def test_variances_are_those_of_each_position_and_pair(kind, lean, monkeypatch):
+    """Σ_t x² Var(B) and Σ_t z² Var(T), by enumeration: how inputs differ between positions counts."""
+    monkeypatch.setattr(chain_phase, "_LEAN", 0 if lean else 10**9)
+    rng = np.random.default_rng(2)
+    edges = ["near", "far"] if "edge inputs" in kind else None
+    tables = rng.normal(size=(2, 3, 3)) if "tables" in kind else None
+    crf = CRF(3, 2, edges, edge_tables=tables)
+    X = [2.0 * rng.normal(size=(T, 2)) for T in (4, 1, 0, 3, 5)]
+    Z = [rng.normal(size=(max(len(x) - 1, 0), 2)).round() for x in X] if edges else None
+    data = as_sequences(crf, X, [[0] * len(x) for x in X], Z)
+    objective = sequence_objective(crf, data, gaussian(bf.Normal(variance=1.0), crf))
+    here = rng.normal(size=crf.n_parameters)
+    node, edge = potentials(crf, data, here)
+    chains, wanted = objective.free.chains, np.ones(crf.n_parameters)
+    for s in range(len(X)):
+        every = labellings(chains, node, edge, s)
+        p = np.exp([score for score, _ in every] - np.logaddexp.reduce([score for score, _ in every]))
+        for t in range(len(X[s])):
+            own = np.array([q * np.eye(3)[y[t]] for q, (_, y) in zip(p, every, strict=True)]).sum(axis=0)
+            wanted[:6] += np.outer(X[s][t] ** 2, own * (1 - own)).ravel()
+        for t in range(len(X[s]) - 1):
+            joint = np.zeros((3, 3))
+            for q, (_, y) in zip(p, every, strict=True):
+                joint[y[t], y[t + 1]] += q
+            mean = np.einsum("hij,ij->h", crf.edge_tables, joint)
+            spread = np.einsum("hij,ij->h", crf.edge_tables**2, joint) - mean**2
+            wanted[6:] += np.outer(np.ones(1) if Z is None else Z[s][t] ** 2, spread).ravel()
+    np.testing.assert_allclose(objective.variances(objective.at(here)), wanted, atol=1e-10)
 
 
 def test_a_crf_is_a_field_over_all_labels_with_one_case():

@@ -92,6 +92,26 @@ def test_graphs(client, engine, missing):
     same_posterior(bf.fit_graphs(crf, X, y, client=client, **options), wanted)
 
 
+@pytest.mark.parametrize("kind", ["sequences", "graphs"])
+def test_mean_field(client, kind):
+    """Independent weights, their temperature and predictions, with edge inputs where there are graphs."""
+    X, y = labelled_graphs(24) if kind == "graphs" else sequences(24)
+    edges = None
+    if kind == "graphs":
+        rng, edges = np.random.default_rng(5), ["near", "far"]
+        X = [(x, pairs, rng.normal(size=(len(pairs), 2))) for x, pairs in X]
+    crf, fit = bf.CRF(3, 3, edges), bf.fit_graphs if kind == "graphs" else bf.fit_sequences
+    wanted = fit(crf, X, y, form="mean-field")
+    found = fit(crf, X, y, form="mean-field", client=client)
+    assert found.form.form == wanted.form.form == "mean-field"
+    # the draws are of whole weights on the workers, and of each sequence's potentials here: as far as noise goes
+    apart = np.abs(found.mean - wanted.mean) / wanted.sd
+    assert np.sqrt(np.mean(apart**2)) < (1e-6 if kind == "graphs" else 0.25)
+    np.testing.assert_allclose(found.sd, wanted.sd, rtol=1e-5 if kind == "graphs" else 0.1)
+    one, other = (bf.predict(p.at_temperature(0.5), X).probabilities for p in (found, wanted))
+    np.testing.assert_allclose(one, other, atol=1e-4 if kind == "graphs" else 0.08)
+
+
 def table_of(X, y):
     rows = [
         {"sequence": k, "label": label, **{f"input{d}": v for d, v in enumerate(x)}}

@@ -206,11 +206,30 @@ def test_choices_that_cannot_be(options, text):
         bf.cross_validated_temperature(crf, data, **options)
 
 
-def test_graphs_are_refused():
-    crf = CRF(2, 1, symmetric=True)
-    graphs = [(np.ones((2, 1)), np.array([[0, 1]]))]
-    with pytest.raises(InvalidInput, match="set one"):
-        bf.cross_validated_temperature(crf, graphs, [[0, 1]])
+def _pairs(n=16, seed=0):
+    """Graphs of two nodes whose labels follow one noisy input."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, size=(n, 2))
+    X = [(np.column_stack([own + rng.normal(0, 1.0, 2), np.ones(2)]), np.array([[0, 1]])) for own in y]
+    return X, y.tolist()
+
+
+def test_graphs_have_a_temperature():
+    """The losses of the choice are those of fits and predictions without the fold."""
+    crf, (X, y) = CRF(2, 2, symmetric=True), _pairs()
+    found = bf.cross_validated_temperature(crf, X, y, prior=PRIOR, candidates=(0, 1), folds=2, rng=3)
+    assert found.temperature in (0.0, 1.0)
+    generator = np.random.default_rng(3)
+    fold, seed = generator.permutation(np.arange(16) % 2), int(generator.integers(2**31))
+    losses = np.zeros(2)
+    for k in range(2):
+        inside, outside = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+        posterior = bf.fit_graphs(crf, [X[i] for i in inside], [y[i] for i in inside], prior=PRIOR, rng=seed)
+        for t in range(2):
+            cold = posterior.at_temperature(t)
+            p = bf.predict(cold, [X[i] for i in outside], n_draws=50, rng=seed).probabilities
+            losses[t] -= np.log(p[np.arange(len(p)), np.concatenate([y[i] for i in outside])]).sum()
+    np.testing.assert_allclose(found.log_loss, losses / 32, rtol=1e-6)
 
 
 def _items(n=40, seed=0):
@@ -252,14 +271,15 @@ def test_the_estimator_leaves_small_ones_alone():
     assert set(chosen.variance_) == {"w", "t", "transition"}
 
 
-def test_graphs_choose_nothing():
-    graphs = [(np.ones((2, 1)), np.array([[0, 1]]))] * 2
-    with pytest.raises(InvalidInput, match="sequences"):
-        bf.GraphCRF(temperature="cv").fit(graphs, [["a", "b"], ["a", "a"]])
-    fitted = bf.GraphCRF(temperature=0.0, correction="none").fit(graphs, [["a", "b"], ["a", "a"]])
-    p = [list(one.values()) for one in fitted.predict_marginals(graphs)[0]]
-    mode = bf.predict(fitted.posterior_, graphs, predictor="map").probabilities
-    np.testing.assert_allclose(p, mode[:2], atol=1e-10)
+def test_the_estimator_of_graphs_chooses():
+    X, y = _pairs()
+    chosen = bf.GraphCRF(temperature="cv", correction="none").fit(X, y)
+    assert chosen.temperature_ in TEMPERATURES
+    fitted = bf.GraphCRF(temperature=0.0, correction="none").fit(X, y)
+    p = np.array([list(one.values()) for own in fitted.predict_marginals(X) for one in own])
+    mode = bf.predict(fitted.posterior_, X, predictor="map").probabilities
+    np.testing.assert_allclose(p, mode, atol=1e-10)
+    assert bf.GraphCRF(correction="none").fit(X, y).temperature_ == 1.0
 
 
 @pytest.mark.parametrize("bad", [2.0, "warm", -1, None])

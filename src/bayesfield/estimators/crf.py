@@ -48,19 +48,20 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
     likeliest, "templates" for one for each kind of attribute, what a name has before "=" or ":", by evidence
     (``bf.Templates``), "templates-cv" for these by cross-validation, "ard" for one for each attribute, which removes
     irrelevant attributes (``bf.ARD``), or a prior such as ``bf.Normal(…)``; crfsuite's c2 is 1 / (2 variance). method,
-    correction, time_limit: as in ``bf.fit``. predictor: "marginal" (averages over the posterior), "map", "vote",
-    "weighted_vote", "supergraph" or "quadratic". temperature: how far predictions average: 1 over the posterior, 0 not
-    at all, which is the mode; "cv" chooses by the log loss of averages in cross-validation, with prior="cv" together
-    with the variance; "auto" does so on one part of sequences with so many weights that the posterior takes them for
-    independent, and is 1 elsewhere. n_draws: of the weights, to average over. max_iterations: of the search for the
-    mode. engine: inference on graphs, as in ``bf.fit``. directed: whether the edges of a graph have a direction.
-    latent: states behind each label, as in ``bf.CRF``. possible: "all" has a weight for each attribute and label, and
-    each pair of labels; "seen", which is crfsuite's way, for those only that the training data show, at least
-    min_frequency times: a corpus then has a sixteenth of the weights, and the others are zero. l1: of an absolute
-    penalty, crfsuite's c1, which sets weights to zero; those that stay are fitted again without it
-    (``bf.ElasticNet``). random_state: an int, the seed of all draws. verbose: whether ``fit`` shows its steps. client:
-    a dask.distributed.Client, or the address of its scheduler, whose workers keep the data while the weights are
-    fitted.
+    correction, time_limit: as in ``bf.fit``. predictor: "marginal" (labels one by one, averaged over the posterior),
+    "sequence" (the same average, the best labelling as a whole), "map", "vote", "weighted_vote", "supergraph" or
+    "quadratic"; "auto" is "sequence" where labels mark spans (BIO, IOBES, …), else "marginal". temperature: how far
+    predictions average: 1 over the posterior, 0 not at all, which is the mode; "cv" chooses by the log loss of averages
+    in cross-validation, with prior="cv" together with the variance; "auto" does so on one part of sequences with so
+    many weights that the posterior takes them for independent, and is 1 elsewhere. n_draws: of the weights, to average
+    over. max_iterations: of the search for the mode. engine: inference on graphs, as in ``bf.fit``. directed: whether
+    the edges of a graph have a direction. latent: states behind each label, as in ``bf.CRF``. possible: "all" has a
+    weight for each attribute and label, and each pair of labels; "seen", which is crfsuite's way, for those only that
+    the training data show, at least min_frequency times: a corpus then has a sixteenth of the weights, and the others
+    are zero. l1: of an absolute penalty, crfsuite's c1, which sets weights to zero; those that stay are fitted again
+    without it (``bf.ElasticNet``). random_state: an int, the seed of all draws. verbose: whether ``fit`` shows its
+    steps. client: a dask.distributed.Client, or the address of its scheduler, whose workers keep the data while the
+    weights are fitted.
 
     Labels may be missing: None where one is not known, a set where it is one of several. What is open is summed over by
     ``fit``, and ``impute`` fills it in.
@@ -75,7 +76,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         *,
         method: str | Learner = "auto",
         correction: Correction = "auto",
-        predictor: str = "marginal",
+        predictor: str = "auto",
         temperature: float | str = "auto",
         n_draws: int = 100,
         max_iterations: int = 500,
@@ -175,7 +176,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
 
     def predict_marginals(self, X: Sequence[Any]) -> list[list[dict[Any, float]]]:
         """For each position the probability of every label."""
-        return self._marginals(*self._predicted(X))
+        return self._marginals(*self._predicted(X, labels=False))
 
     def predict_marginals_single(self, xseq: Any) -> list[dict[Any, float]]:
         """The same for one sequence or graph."""
@@ -187,7 +188,7 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
 
     def impute_marginals(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> list[list[dict[Any, float]]]:
         """For each position the probability of every label, given those that y tells."""
-        return self._marginals(*self._predicted(X, y))
+        return self._marginals(*self._predicted(X, y, labels=False))
 
     def predict_best(self, X: Sequence[Any], count: int = 5) -> list[list[tuple[list[Any], float]]]:
         """For each sequence its best labellings, each with its probability as a whole; likeliest first."""
@@ -361,15 +362,18 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         rows = [dict(zip(self.classes_, p, strict=True)) for p in prediction.probabilities.tolist()]
         return [rows[own] for own in _slices(data)]
 
-    def _predicted(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> tuple[Prediction, Data]:
+    def _predicted(
+        self, X: Sequence[Any], y: Sequence[Any] | None = None, labels: bool = True
+    ) -> tuple[Prediction, Data]:
+        """labels: whether they are asked for, and not their probabilities alone."""
         check_is_fitted(self, "posterior_")
         data = self._shape.data(_listed(X, "X"))
-        return self._found(data, y), data
+        return self._found(data, y, labels=labels), data
 
     def _with_unseen(self, X: Sequence[Any]) -> tuple[Prediction, Data]:
         check_is_fitted(self, "posterior_")
-        if not isinstance(self._shape, Items) or self.predictor != "marginal":
-            raise InvalidInput('attributes that were not seen count in sequences of items, with predictor="marginal"')
+        if not isinstance(self._shape, Items) or self.predictor not in ("auto", "marginal", "sequence"):
+            raise InvalidInput('attributes that were not seen count in sequences of items, with predictor="auto"')
         if not isinstance(self.variance_, float | int):
             raise InvalidInput("attributes that were not seen have the prior's variance, and this prior has not one")
         beyond = self._shape.unseen(_listed(X, "X"), float(self.variance_))
@@ -378,8 +382,11 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         data = self._shape.data(X)
         return predict_with_unseen(self.posterior_, data, beyond, self.n_draws, self.random_state), data
 
-    def _found(self, data: Data, y: Sequence[Any] | None = None, posterior: Posterior | None = None) -> Prediction:
-        how: dict[str, Any] = {"predictor": self.predictor, "n_draws": self.n_draws, "rng": self.random_state, "y": y}
+    def _found(
+        self, data: Data, y: Sequence[Any] | None = None, posterior: Posterior | None = None, labels: bool = True
+    ) -> Prediction:
+        predictor = self.predictor if labels or self.predictor not in ("auto", "sequence") else "marginal"
+        how: dict[str, Any] = {"predictor": predictor, "n_draws": self.n_draws, "rng": self.random_state, "y": y}
         if isinstance(data, Graphs):
             how["engine"] = self.engine
         found = self._shape.predict(self.posterior_ if posterior is None else posterior, data, **how)
@@ -401,7 +408,7 @@ class GraphCRF(BayesianCRF):
         *,
         method: str | Learner = "auto",
         correction: Correction = "auto",
-        predictor: str = "marginal",
+        predictor: str = "auto",
         temperature: float | str = "auto",
         n_draws: int = 100,
         max_iterations: int = 500,
@@ -485,10 +492,10 @@ def _values(y: Sequence[Sequence[Any]]) -> set[Any]:
 
 def _known(label: Any) -> list[Any]:
     """The labels that are named: one, or those of a set; none where it is not known."""
-    if isinstance(label, str):
-        return [label]
     if isinstance(label, np.generic):
         label = label.item()
+    if isinstance(label, str):
+        return [label]
     if isinstance(label, set | frozenset):
         return list(label)
     return [] if is_open(label) else [label]

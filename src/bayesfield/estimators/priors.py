@@ -42,8 +42,6 @@ class Chosen:
 
     def prior_of(self, crf: CRF, data: Data) -> tuple[Prior, Chosen]:
         """The prior to fit with; with the temperature, where they are chosen together."""
-        if self.temperature == "cv" and not isinstance(data, Sequences):
-            raise InvalidInput('temperature="cv" is for sequences; with graphs give a number from 0 to 1')
         if isinstance(self.prior, float):
             return Normal(variance=self.prior), self
         if isinstance(self.prior, str) and self.prior == "templates-cv":
@@ -51,7 +49,9 @@ class Chosen:
                 raise InvalidInput('"templates-cv" is for sequences; graphs take prior="templates"')
             return Templates(cross_validated_templates(crf, data, rng=self.seed).variances), self
         if isinstance(self.prior, str) and self.prior == "cv" and self.temperature == "cv":
-            both = cross_validated_temperature(crf, data, folds=_FOLDS, variances=_VARIANCES, rng=self.seed)
+            both = cross_validated_temperature(
+                crf, data, folds=_FOLDS, variances=_VARIANCES, engine=self.engine, rng=self.seed
+            )
             return Normal(variance=both.variance), replace(self, temperature=both.temperature)
 
         def best() -> float:
@@ -80,6 +80,6 @@ class Chosen:
             tried = (0.0, 1.0)
         crf: Any = posterior.field
         choice = cross_validated_temperature(
-            crf, data, None, prior.scaled(1.0), tried, _FOLDS, splits=splits, rng=self.seed
+            crf, data, None, prior.scaled(1.0), tried, _FOLDS, splits=splits, engine=self.engine, rng=self.seed
         )
         return posterior.at_temperature(choice.temperature)

@@ -9,27 +9,31 @@ import numpy as np
 
 from bayesfield.inference.trees.chain import ChainMarginals, best_labellings, chain_marginals
 from bayesfield.inference.trees.log_z_by_component import log_z_by_component
+from bayesfield.kernels.chains.pairs import add_pairs
 from bayesfield.learning.phases.chain import ChainPhase
 from bayesfield.learning.phases.crf_design import edge_noise, node_noise, potentials
 from bayesfield.model.conditional import CRF, Sequences, as_sequences, label_codes
 from bayesfield.prediction.chain_quadratic import quadratic_labels
 from bayesfield.prediction.supergraph import supergraph_labels
-from bayesfield.prediction.tally import Prediction, Tally, checked, plugged_in
+from bayesfield.prediction.tally import Prediction, Tally, checked, joined, plugged_in, resolved
+from bayesfield.prediction.whole import visible_pairs, whole_labels
 from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput
 
 if TYPE_CHECKING:
     from bayesfield.learning.baselines.max_margin import MaxMargin
     from bayesfield.posterior.posterior import Posterior
 
+AVERAGES = ("marginal", "sequence", "vote", "weighted_vote")  # sums over draws
 POTENTIAL_DRAWS = 8  # of each sequence's potentials, at most: antithetic, and of what the input itself takes part in
 _COOLED_DRAWS = 6  # the same below temperature 1, where they vary less
+_PAIRS = 4_000_000  # probabilities of pairs of neighbours that are held at a time
 _TOGETHER = 400_000  # potentials of all sequences at all draws that are labelled in one pass
 
 
 def predict_sequences(
     posterior: Posterior | MaxMargin,
     X: Sequence[Any] | Sequences,
-    predictor: str = "marginal",
+    predictor: str = "auto",
     n_draws: int = 100,
     rng: np.random.Generator | int | None = 0,
     tie: float = float("inf"),
@@ -41,10 +45,12 @@ def predict_sequences(
 
     y: what is known of the labels already, None elsewhere; the others are predicted given these.
 
-    predictor: "map", "marginal", "vote", "weighted_vote", "supergraph" or "quadratic" (prediction.tally). n_draws: of
-    the parameters, for all but "map". tie: strength of the super-graph's ties. distance: of the labels whose couplings
-    the quadratic correction keeps; None for all.
+    predictor: "map", "marginal", "sequence", "vote", "weighted_vote", "supergraph" or "quadratic" (prediction.tally);
+    "auto" is "sequence" where labels mark spans, as B-, I- and O do, and "marginal" elsewhere. n_draws: of the
+    parameters, for all but "map". tie: strength of the super-graph's ties. distance: of the labels whose couplings the
+    quadratic correction keeps; None for all.
     """
+    predictor = resolved(posterior, predictor, chains=True)
     posterior = checked(posterior, predictor, n_draws)
     crf: Any = posterior.field
     data = X if isinstance(X, Sequences) else as_sequences(crf, X, None, Z)
@@ -52,17 +58,11 @@ def predict_sequences(
     if predictor in ("supergraph", "quadratic") and (allowed is not None or _latent(crf)):
         raise InvalidInput(f"{predictor!r} is for chains of visible labels; take marginal, vote, weighted_vote or map")
     phase = ChainPhase(crf, data, allowed=allowed)
-    if predictor == "map":
+    if predictor == "map" or (predictor == "sequence" and posterior.temperature == 0.0):
         (answer,) = _labelled(phase, posterior.mode[None])
         return plugged_in(crf.owner[answer.states], visible(crf, answer.marginal))
-    if (
-        posterior.form.form == "mean-field"
-        and phase.draws_potentials
-        and predictor in ("marginal", "vote", "weighted_vote")
-    ):
-        by_potentials = _counted(phase, potential_draws(phase, posterior, n_draws, rng))
-        if by_potentials is not None:
-            return by_potentials.prediction(predictor)
+    if predictor in AVERAGES:
+        return _averaged(phase, posterior, predictor, n_draws, rng)
     points = posterior.sample_predictive(n_draws, rng)
     tally = _tallied(phase, points)
     if predictor == "quadratic":
@@ -75,6 +75,44 @@ def predict_sequences(
     return tally.prediction(predictor, labels, status)
 
 
+def _averaged(
+    phase: ChainPhase, posterior: Posterior, predictor: str, n_draws: int, rng: np.random.Generator | int | None
+) -> Prediction:
+    """Whole labellings need the pairs of all neighbours, so that long data are taken in runs, with the same draws."""
+    seed = int(rng.integers(2**31)) if isinstance(rng, np.random.Generator) else rng
+    parts = [_of_run(part, posterior, predictor, n_draws, seed) for part in _runs(phase, predictor)]
+    return parts[0] if len(parts) == 1 else joined(parts, len(phase.crf.visible))
+
+
+def _runs(phase: ChainPhase, predictor: str) -> Iterator[ChainPhase]:
+    data, width = phase.data, len(phase.crf.labels) ** 2
+    if predictor != "sequence" or data.positions * width <= _PAIRS:
+        yield phase
+        return
+    begin = 0
+    while begin < len(data):
+        end = int(np.searchsorted(data.ptr, data.ptr[begin] + _PAIRS // width, side="right")) - 1
+        end = max(end, begin + 1)
+        allowed = None if phase.allowed is None else phase.allowed[data.ptr[begin] : data.ptr[end]]
+        yield ChainPhase(phase.crf, data.run(begin, end), allowed=allowed)
+        begin = end
+
+
+def _of_run(phase: ChainPhase, posterior: Posterior, predictor: str, n_draws: int, rng: int | None) -> Prediction:
+    if _draws_potentials(phase, posterior):
+        by_potentials = _counted(phase, drawn_potentials(phase, posterior, n_draws, rng), predictor)
+        if by_potentials is not None:
+            return _concluded(phase, by_potentials, predictor)
+    return _concluded(phase, _tallied(phase, posterior.sample_predictive(n_draws, rng), predictor), predictor)
+
+
+def _concluded(phase: ChainPhase, tally: Tally, predictor: str) -> Prediction:
+    if tally.pairs is None:
+        return tally.prediction(predictor)
+    pairs = visible_pairs(tally.pairs, len(phase.crf.visible))
+    return tally.prediction(predictor, whole_labels(phase.data, tally.marginal, pairs))
+
+
 def average_over(
     crf: CRF,
     draws: FloatArray,
@@ -84,15 +122,16 @@ def average_over(
 ) -> Prediction:
     """The same by draws of the parameters that are given, (S, F): a sampler's, say.
 
-    predictor: "marginal", "vote" or "weighted_vote". X, Z: as in ``bf.fit_sequences``.
+    predictor: "marginal", "sequence", "vote" or "weighted_vote". X, Z: as in ``bf.fit_sequences``.
     """
-    if predictor not in ("marginal", "vote", "weighted_vote"):
-        raise InvalidInput(f"given draws are averaged by marginal, vote or weighted_vote; got {predictor!r}")
+    if predictor not in AVERAGES:
+        raise InvalidInput(f"given draws are averaged by {', '.join(AVERAGES)}; got {predictor!r}")
     points = np.asarray(draws, dtype=np.float64)
     if points.ndim != 2 or points.shape[1] != crf.n_parameters:
         raise InvalidInput(f"draws need shape (…, {crf.n_parameters}), a row for each; got {points.shape}")
     data = X if isinstance(X, Sequences) else as_sequences(crf, X, None, Z)
-    return _tallied(ChainPhase(crf, data), points).prediction(predictor)
+    runs = _runs(ChainPhase(crf, data), predictor)
+    return joined((_concluded(run, _tallied(run, points, predictor), predictor) for run in runs), len(crf.visible))
 
 
 class _Labelled(NamedTuple):
@@ -118,30 +157,28 @@ def drawn_potentials(
     rng: np.random.Generator | int | None,
     most: int | None = None,
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Node (P, K) and edge (Q, K, K) log-potentials at each draw; n_draws: 0 for the mode alone. most: draws of a
-    mean-field posterior."""
-    if n_draws and posterior.form.form == "mean-field" and phase.draws_potentials:
-        yield from potential_draws(phase, posterior, n_draws, rng, most)
+    """Node (P, K) and edge (Q, K, K) log-potentials at each draw; n_draws: 0 for the mode alone.
+
+    Under independent weights the potentials of a sequence are sums of independent normals, so that no draw of all
+    weights is made; eight at most (or ``most``), which is what averages of marginals need.
+    """
+    if n_draws and _draws_potentials(phase, posterior):
+        usual = POTENTIAL_DRAWS if posterior.temperature == 1.0 else _COOLED_DRAWS
+        yield from _antithetic(phase, posterior, min(max(n_draws, 2), usual if most is None else most), rng)
         return
     for here in posterior.sample_predictive(n_draws, rng) if n_draws else posterior.mode[None]:
         yield phase.potentials(here)
 
 
-def potential_draws(
-    phase: ChainPhase,
-    posterior: Posterior,
-    n_draws: int,
-    rng: np.random.Generator | int | None,
-    most: int | None = None,
-) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Node (P, K) and edge (1, K, K) log-potentials of a mean-field posterior, in antithetic pairs.
+def _draws_potentials(phase: ChainPhase, posterior: Posterior) -> bool:
+    return posterior.form.form == "mean-field" and phase.draws_potentials
 
-    Under independent weights the potentials of a sequence are sums of independent normals, so that no draw of all
-    weights is made; eight at most (or ``most``), which is what averages of marginals need. At temperature 0 one, the
-    mode's.
-    """
-    usual = POTENTIAL_DRAWS if posterior.temperature == 1.0 else _COOLED_DRAWS
-    (mean, sd), count = posterior.predictive_moments, min(max(n_draws, 2), usual if most is None else most)
+
+def _antithetic(
+    phase: ChainPhase, posterior: Posterior, count: int, rng: np.random.Generator | int | None
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """In pairs about the mean. At temperature 0 one, the mode's."""
+    mean, sd = posterior.predictive_moments
     crf, data, generator, (node, edge) = phase.crf, phase.data, np.random.default_rng(rng), phase.potentials(mean)
     if posterior.temperature == 0.0:
         yield node, edge
@@ -195,29 +232,38 @@ def _with_noise(
         yield node + noise, edge
 
 
-def _counted(phase: ChainPhase, draws: Iterator[tuple[FloatArray, FloatArray]]) -> Tally | None:
+def _counted(
+    phase: ChainPhase, draws: Iterator[tuple[FloatArray, FloatArray]], predictor: str = "marginal"
+) -> Tally | None:
     """draws: node and edge log-potentials. None where plain numbers underflow."""
-    tally, lengths = Tally(phase.data.positions, len(phase.crf.visible)), np.diff(phase.data.ptr)
+    tally, lengths = _tally(phase, predictor), np.diff(phase.data.ptr)
     for node, edge in draws:
         found = chain_marginals(phase.chains, node, edge)
         states, scores = best_labellings(phase.chains, node, edge)
         if not found.finite:
             return None
         weight = np.exp(np.minimum(scores[:, 0] - found.log_z, 0.0))
+        if tally.pairs is not None:
+            add_pairs(phase.chains, found.messages, found.log_z, tally.pairs)
         tally.add(found.marginal, states[0], np.repeat(weight, lengths))
     return tally
 
 
-def _tallied(phase: ChainPhase, points: FloatArray) -> Tally:
-    crf, data = phase.crf, phase.data
-    tally, lengths = Tally(data.positions, len(crf.visible)), np.diff(data.ptr)
-    for answer in _labelled(phase, points):
+def _tally(phase: ChainPhase, predictor: str) -> Tally:
+    states = len(phase.crf.labels) if predictor == "sequence" else 0
+    return Tally(phase.data.positions, len(phase.crf.visible), states)
+
+
+def _tallied(phase: ChainPhase, points: FloatArray, predictor: str = "marginal") -> Tally:
+    crf, tally, lengths = phase.crf, _tally(phase, predictor), np.diff(phase.data.ptr)
+    for answer in _labelled(phase, points, tally.pairs):
         tally.add(visible(crf, answer.marginal), crf.owner[answer.states], np.repeat(answer.weight, lengths))
     return tally
 
 
-def _labelled(phase: ChainPhase, points: FloatArray) -> Iterator[_Labelled]:
-    """Copies of the sequences at several draws side by side, in one pass as far as they are small."""
+def _labelled(phase: ChainPhase, points: FloatArray, pairs: FloatArray | None = None) -> Iterator[_Labelled]:
+    """Copies of the sequences at several draws side by side, in one pass as far as they are small. Adds to pairs
+    (P, K, K)."""
     crf, data = phase.crf, phase.data
     K, P, S = len(crf.labels), data.positions, len(data)
     step = max(1, _TOGETHER // max(P * K + len(data.edge_rows) * K * K, 1))
@@ -228,19 +274,28 @@ def _labelled(phase: ChainPhase, points: FloatArray) -> Iterator[_Labelled]:
         states, scores = best_labellings(chains, node, edge)
         log_z, marginal = marginals.log_z.reshape(len(some), S), marginals.marginal.reshape(len(some), P, K)
         weight = np.exp(np.minimum(scores[:, 0].reshape(len(some), S) - log_z, 0.0))  # p(y_s | x, λ_s)
+        good = np.array(
+            [bool(np.isfinite(z).all() and np.isfinite(p).all()) for z, p in zip(log_z, marginal, strict=True)]
+        )
+        if pairs is not None:
+            add_pairs(chains, marginals.messages, np.where(good[:, None], log_z, np.nan).ravel(), pairs)
         for k, here in enumerate(some):
             labels = states[0].reshape(len(some), P)[k]
-            if np.isfinite(log_z[k]).all() and np.isfinite(marginal[k]).all():
+            if good[k]:
                 yield _Labelled(marginal[k], labels, weight[k])
             else:
-                yield _by_tree(phase, here, labels, scores[:, 0].reshape(len(some), S)[k])
+                yield _by_tree(phase, here, labels, scores[:, 0].reshape(len(some), S)[k], pairs)
 
 
-def _by_tree(phase: ChainPhase, parameters: FloatArray, labels: IntArray, scores: FloatArray) -> _Labelled:
+def _by_tree(
+    phase: ChainPhase, parameters: FloatArray, labels: IntArray, scores: FloatArray, pairs: FloatArray | None
+) -> _Labelled:
     """Where plain numbers underflow."""
     tree, (P, K) = phase.by_tree, (phase.data.positions, len(phase.crf.labels))
     theta = tree.design.potentials(parameters)
     tables = tree.engine.infer(tree.graph, theta).tables
+    if pairs is not None:
+        pairs[phase.data.pair_starts()] += tables[P * K :].reshape(-1, K, K)
     owner = np.repeat(np.arange(len(phase.data)), np.diff(phase.data.ptr))
     log_z = log_z_by_component(tree.engine, tree.graph, theta, owner, len(phase.data))
     return _Labelled(tables[: P * K].reshape(P, K), labels, np.exp(np.minimum(scores - log_z, 0.0)))

@@ -17,7 +17,7 @@ from bayesfield.model.graphs import Graphs, as_graphs
 from bayesfield.prediction.chain import visible
 from bayesfield.prediction.quadratic import LocalQuadratic, climbed, coupled, trusted, within
 from bayesfield.prediction.supergraph import supergraph_labels
-from bayesfield.prediction.tally import Prediction, Tally, checked, joined, plugged_in
+from bayesfield.prediction.tally import Prediction, Tally, checked, joined, plugged_in, resolved
 from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput, Status
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def predict_graphs(
     posterior: Posterior | MaxMargin,
     X: Sequence[Any] | Graphs,
-    predictor: str = "marginal",
+    predictor: str = "auto",
     n_draws: int = 100,
     rng: np.random.Generator | int | None = 0,
     tie: float = float("inf"),
@@ -42,7 +42,10 @@ def predict_graphs(
     y: what is known of the labels already, None elsewhere; the others are predicted given these. The rest as in
     ``bf.predict_sequences``; distances are along edges.
     """
+    predictor = resolved(posterior, predictor, chains=False)
     posterior = checked(posterior, predictor, n_draws)
+    if predictor == "sequence":
+        raise InvalidInput('"sequence" labels chains as wholes; take marginal, vote or map for graphs')
     crf: Any = posterior.field
     data = X if isinstance(X, Graphs) else as_graphs(crf, X)
     if predictor in ("supergraph", "quadratic") and (y is not None or len(crf.visible) < len(crf.labels)):

@@ -1,7 +1,8 @@
 """What a prediction is, and the sums over draws of the parameters that it comes from (section 5 of the paper).
 
 With draws λ_s of the posterior: *marginal* averages the marginals p(y_t | x, λ_s) and takes the likeliest label of each
-position, which makes the fewest errors if the posterior is right; *vote* counts the labels of the draws' best
+position, which makes the fewest errors if the posterior is right; *sequence* takes the best labelling of each sequence
+as a whole, under the same averages (prediction.whole); *vote* counts the labels of the draws' best
 labellings; *weighted_vote* counts each labelling by its probability p(y_s | x, λ_s); *supergraph* ties copies of
 the field at all draws together (prediction.supergraph); *quadratic* integrates the parameters out to second order
 (prediction.quadratic). *map* plugs the mode in.
@@ -20,9 +21,10 @@ import numpy as np
 from bayesfield.learning.baselines.max_margin import MaxMargin
 from bayesfield.model.conditional import CRF
 from bayesfield.posterior.posterior import Posterior
+from bayesfield.prediction.spans.schemes import marks_spans
 from bayesfield.types import FloatArray, IntArray, InvalidInput, Outcome, Status
 
-PREDICTORS = ("map", "marginal", "vote", "weighted_vote", "supergraph", "quadratic")
+PREDICTORS = ("map", "marginal", "sequence", "vote", "weighted_vote", "supergraph", "quadratic")
 _EXACT = Status(Outcome.EXACT)
 
 
@@ -50,14 +52,20 @@ class Prediction:
 
 
 class Tally:
-    """Sums over draws of the parameters."""
+    """Sums over draws of the parameters. pairs: (P, K, K) of the probabilities of neighbouring states, or None."""
 
-    def __init__(self, positions: int, labels: int) -> None:
+    def __init__(self, positions: int, labels: int, states: int = 0) -> None:
+        """states: where pairs of them are summed, too."""
+        self.pairs = np.zeros((positions, states, states)) if states else None
         self._count = 0
         self._marginal = np.zeros((positions, labels))
         self._votes = np.zeros((positions, labels))
         self._weighted = np.zeros((positions, labels))
         self._entropy = np.zeros(positions)
+
+    @property
+    def marginal(self) -> FloatArray:
+        return self._marginal
 
     def add(self, marginal: FloatArray, labels: IntArray, weight: FloatArray) -> None:
         """Of one draw: marginals (P, K), the best labelling (P,), and its probability, for every position (P,)."""
@@ -98,7 +106,7 @@ def joined(parts: Iterable[Prediction], labels: int) -> Prediction:
 def checked(posterior: Any, predictor: str, n_draws: int) -> Posterior:
     """The request, if it makes sense. A point estimate plugs in, and has nothing to average over."""
     if predictor not in PREDICTORS:
-        raise InvalidInput(f"predictor is one of {', '.join(PREDICTORS)}; got {predictor!r}")
+        raise InvalidInput(f"predictor is one of auto, {', '.join(PREDICTORS)}; got {predictor!r}")
     if n_draws < 1:
         raise InvalidInput(f"n_draws must be above zero; got {n_draws}")
     if isinstance(posterior, MaxMargin):
@@ -120,6 +128,17 @@ def checked(posterior: Any, predictor: str, n_draws: int) -> Posterior:
             "another predictor"
         )
     return posterior
+
+
+def resolved(posterior: Any, predictor: str, chains: bool) -> str:
+    """The predictor that "auto" stands for: whole labellings of chains whose labels mark spans, since a span is right
+    where all of its labels are; else labels one by one; of a point estimate its own. chains: and not graphs."""
+    if predictor != "auto":
+        return predictor
+    if isinstance(posterior, MaxMargin):
+        return "map"
+    field = getattr(posterior, "field", None)
+    return "sequence" if chains and isinstance(field, CRF) and marks_spans(field.visible) else "marginal"
 
 
 def entropy_of(p: FloatArray) -> FloatArray:

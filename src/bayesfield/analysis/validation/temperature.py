@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesfield.analysis.validation.folds import fold_of, label_loss
 from bayesfield.correction.mean_field import settle
+from bayesfield.fitting.graphs import fit_graphs
 from bayesfield.fitting.plan import make_plan, request
 from bayesfield.fitting.sequences import fit_sequences
 from bayesfield.learning.objective import gaussian
@@ -23,11 +25,14 @@ from bayesfield.learning.phases.chain import ChainPhase
 from bayesfield.learning.phases.sequences import sequence_objective
 from bayesfield.learning.search.minimise import lbfgs
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
-from bayesfield.model.graphs import Graphs
+from bayesfield.model.graphs import Graphs, as_graphs
 from bayesfield.model.prior import Normal, Prior, as_prior
 from bayesfield.posterior.tempered import checked_temperature
-from bayesfield.prediction.chain import predict_sequences
+from bayesfield.prediction.predict import predict
 from bayesfield.types import BoolArray, FloatArray, InvalidInput
+
+if TYPE_CHECKING:
+    from bayesfield.inference.contract import Engine
 
 TEMPERATURES = (0.0, 0.1, 0.25, 0.5, 1.0)
 ALIKE = 2e-4  # nats a label: of temperatures as good as the best the warmest is taken
@@ -63,28 +68,29 @@ def cross_validated_temperature(
     variances: Sequence[float] | None = None,
     splits: int | None = None,
     Z: Sequence[Any] | None = None,
+    engine: Engine | str = "auto",
     rng: np.random.Generator | int | None = 0,
 ) -> TemperatureChoice:
     """The temperature whose averaged predictions have the smallest log loss on what was left out.
 
-    X, y, Z, prior: as in ``bf.fit_sequences``. variances: in place of a prior, of all weights: the best is chosen
-    together with the temperature, each fit begun where the last one ended. folds: parts of the data, each left out
-    once; splits: how many of them are, by default all. Of a corpus some 60,000 labels are looked at. rng: which these
-    are, and who is in which fold.
+    X, y, Z, prior: as in ``bf.fit_sequences``, or ``bf.fit_graphs``, with its engine. variances: in place of a prior,
+    of all weights: the best is chosen together with the temperature, each fit begun where the last one ended. folds:
+    parts of the data, each left out once; splits: how many of them are, by default all. Of a corpus some 60,000 labels
+    are looked at. rng: which these are, and who is in which fold.
     """
-    data = X if isinstance(X, Sequences) else _sequences(crf, X, y, Z)
+    data = _data(crf, X, y, Z)
     tried = checked_candidates(candidates)
     if variances is not None:
         if prior is not None or not len(variances) or not all(v > 0 for v in variances):
             raise InvalidInput(f"give a prior, or candidate variances above zero; got {prior!r} and {variances!r}")
         wide = tuple(sorted(float(v) for v in variances))
-        both = averaged_losses(crf, data, [Normal(variance=v) for v in wide], tried, folds, splits, rng)
+        both = averaged_losses(crf, data, [Normal(variance=v) for v in wide], tried, folds, splits, rng, engine)
         best = int(np.argmin(both.min(axis=1)))
         return TemperatureChoice(warmest(tried, both[best]), tried, both, wide[best], wide)
     stated = as_prior(prior)
     if stated.learned(crf) or stated.tails(crf) is not None:
         raise InvalidInput("a temperature goes with a prior of fixed variances: take posterior.prior, after a fit")
-    losses = averaged_losses(crf, data, [stated], tried, folds, splits, rng)[0]
+    losses = averaged_losses(crf, data, [stated], tried, folds, splits, rng, engine)[0]
     return TemperatureChoice(warmest(tried, losses), tried, losses)
 
 
@@ -100,32 +106,35 @@ def checked_candidates(candidates: Sequence[float]) -> tuple[float, ...]:
     return tuple(sorted({checked_temperature(t) for t in candidates}))
 
 
-def _sequences(crf: CRF, X: Any, y: Sequence[Any] | None, Z: Sequence[Any] | None) -> Sequences:
-    if isinstance(X, Graphs) or (isinstance(X, Sequence) and len(X) and isinstance(X[0], tuple)):
-        raise InvalidInput("temperatures are chosen for sequences; of graphs, set one: posterior.at_temperature(0.5)")
-    return as_sequences(crf, X, y, Z)
+def _data(crf: CRF, X: Any, y: Sequence[Any] | None, Z: Sequence[Any] | None) -> Sequences | Graphs:
+    if isinstance(X, Sequences | Graphs):
+        return X
+    graphs = isinstance(X, Sequence) and len(X) > 0 and isinstance(X[0], tuple)
+    return as_graphs(crf, X, y) if graphs else as_sequences(crf, X, y, Z)
 
 
 def averaged_losses(
     crf: CRF,
-    data: Sequences,
+    data: Sequences | Graphs,
     priors: Sequence[Prior],
     temperatures: tuple[float, ...],
     folds: int,
     splits: int | None,
     rng: np.random.Generator | int | None,
+    engine: Engine | str = "auto",
 ) -> FloatArray:
     """Mean −log p of the labels left out, under each prior at each temperature, (V, T)."""
     generator = np.random.default_rng(rng)
     labels = None if data.labels is None else data.labels >= 0
     if labels is None or not labels.any() or len(data) < 2 or folds < 2:
-        raise InvalidInput("cross-validation needs at least two labelled sequences, and two folds")
+        raise InvalidInput("cross-validation needs at least two labelled sequences or graphs, and two folds")
     if splits is not None and not 1 <= splits <= folds:
         raise InvalidInput(f"splits goes from 1 to the number of folds, {folds}; got {splits!r}")
     data = _fewer(data, generator)
     fold = generator.permutation(np.arange(len(data)) % min(folds, len(data)))
     seed, total, count = int(generator.integers(2**31)), np.zeros((len(priors), len(temperatures))), 0
-    losses = _by_bound if _mean_field(crf, data, priors[0]) else _by_posteriors
+    independent = isinstance(data, Sequences) and _mean_field(crf, data, priors[0])
+    losses = _by_bound if independent else partial(_by_posteriors, engine=engine)
     for k in range(min(fold.max() + 1, splits or folds)):
         test = data.chosen(fold == k)
         assert test.labels is not None
@@ -163,14 +172,23 @@ def _by_bound(
 
 
 def _by_posteriors(
-    crf: CRF, data: Any, test: Any, priors: Sequence[Prior], temperatures: tuple[float, ...], seed: int
+    crf: CRF,
+    data: Any,
+    test: Any,
+    priors: Sequence[Prior],
+    temperatures: tuple[float, ...],
+    seed: int,
+    engine: Engine | str,
 ) -> FloatArray:
-    """The same under posteriors of any form."""
+    """The same under posteriors of any form, of sequences or of graphs."""
     total, unlabelled = np.zeros((len(priors), len(temperatures))), replace(test, labels=None, allowed=None)
+    graphs: dict[str, Any] = {"engine": engine} if isinstance(data, Graphs) else {}
+    fit = fit_graphs if graphs else fit_sequences
     for row, prior in zip(total, priors, strict=True):
-        posterior = fit_sequences(crf, data, prior=prior, rng=seed, verbose=False)
+        posterior = fit(crf, data, prior=prior, rng=seed, verbose=False, **graphs)
         for k, T in enumerate(temperatures):
-            found = predict_sequences(posterior.at_temperature(T), unlabelled, n_draws=_DRAWS, rng=seed)
+            cold = posterior.at_temperature(T)
+            found = predict(cold, unlabelled, predictor="marginal", n_draws=_DRAWS, rng=seed, **graphs)
             known = np.flatnonzero(test.labels >= 0)
             right = found.probabilities[known, test.labels[known]]
             row[k] = -np.log(np.maximum(right, 1e-300)).sum()

@@ -172,6 +172,9 @@ def best_labellings(
     """The best labellings, labels (count, P), and their unnormalised log-probabilities, (S, count), best first."""
     labels = np.zeros((count, len(node)), dtype=np.int64)
     scores = np.empty((len(chains.ptr) - 1, count))
+    if count == 1:
+        kernel.best_one(chains, node, edge, labels[0], scores[:, 0])
+        return labels, scores
     kernel.best(chains, node, edge, count, labels, scores)
     return labels, scores
 

@@ -49,39 +49,31 @@ class Entries(NamedTuple):
 @jit
 def times(rows: Inputs, weights: FloatArray, first: int, last: int, out: FloatArray) -> None:
     """out[t] = Σ_d x_td weights[d] for the positions first … last; weights (D, K), out (P, K)."""
-    K, ones = weights.shape[1], len(rows.value) == 0
+    K, stored = weights.shape[1], len(rows.value) > 0
     for t in range(first, last):
         row = out[t]
         for k in range(K):
             row[k] = 0.0
         for e in range(rows.ptr[t], rows.ptr[t + 1]):
             w = weights[rows.number[e]]
-            if ones:
-                for k in range(K):
-                    row[k] += w[k]
-            else:
-                x = rows.value[e]
-                for k in range(K):
-                    row[k] += x * w[k]
+            x = rows.value[e] if stored else 1.0
+            for k in range(K):
+                row[k] += x * w[k]
 
 
 @jit
 def gathered(columns: Inputs, rows: FloatArray, first: int, last: int, out: FloatArray) -> None:
     """out[d] = Σ_t x_td rows[t] for the inputs first … last; rows (P, K), out (D, K)."""
-    K, ones = rows.shape[1], len(columns.value) == 0
+    K, stored = rows.shape[1], len(columns.value) > 0
     for d in range(first, last):
         sums = out[d]
         for k in range(K):
             sums[k] = 0.0
         for e in range(columns.ptr[d], columns.ptr[d + 1]):
             row = rows[columns.number[e]]
-            if ones:
-                for k in range(K):
-                    sums[k] += row[k]
-            else:
-                x = columns.value[e]
-                for k in range(K):
-                    sums[k] += x * row[k]
+            x = columns.value[e] if stored else 1.0
+            for k in range(K):
+                sums[k] += x * row[k]
 
 
 @jit

@@ -342,6 +342,53 @@ def best(
 
 
 @jit
+def best_one(chains: ChainArrays, node: FloatArray, edge: FloatArray, labels: IntArray, scores: FloatArray) -> None:
+    """``best`` with a count of one: labels (P,), scores (S,). A third of its time."""
+    P, K = node.shape
+    score, now, origin = np.empty(K), np.empty(K), np.zeros((P, K), dtype=np.int64)
+    for s in range(len(chains.ptr) - 1):
+        begin, end = chains.ptr[s], chains.ptr[s + 1]
+        scores[s] = 0.0
+        if end == begin:
+            continue
+        score[:] = node[begin]
+        for t in range(begin + 1, end):
+            table, source = edge[chains.which[t - 1]], origin[t]
+            _largest_sums(score, table, now, source)
+            for k in range(K):
+                score[k] = now[k] + node[t, k]
+        scores[s] = traced(score, origin, begin, end, labels)
+
+
+@jit
+def _largest_sums(score: FloatArray, table: FloatArray, out: FloatArray, source: IntArray) -> None:
+    """out[k] = max_i score[i] + table[i, k], and the first i where it is."""
+    K = len(score)
+    for k in range(K):
+        out[k], source[k] = score[0] + table[0, k], 0
+    for i in range(1, K):
+        for k in range(K):
+            value = score[i] + table[i, k]
+            better = value > out[k]
+            out[k] = value if better else out[k]
+            source[k] = i if better else source[k]
+
+
+@jit
+def traced(score: FloatArray, origin: IntArray, begin: int, end: int, labels: IntArray) -> float:
+    """The labels of the best end, back from it, and its score."""
+    at = 0
+    for k in range(len(score)):
+        if score[k] > score[at]:
+            at = k
+    top = score[at]
+    for t in range(end - 1, begin - 1, -1):
+        labels[t] = at
+        at = origin[t, at]
+    return top
+
+
+@jit
 def _insert(values: FloatArray, tags: IntArray, value: float, tag: int) -> None:
     """Keep the values descending, dropping the least; of equals the earlier stays ahead."""
     r = len(values) - 1

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from bayesfield import parallel
 from bayesfield.inference.contract import Engine, Price, Traits
 from bayesfield.inference.trees.chain import (
     ChainMarginals,
@@ -26,7 +25,12 @@ from bayesfield.inference.trees.chain import (
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.kernels.chains.passes import ChainArrays
 from bayesfield.learning.phases.base import DRAWN, Answer, Answers, Phase
-from bayesfield.learning.phases.chain_covariance import covariance_by_sequence
+from bayesfield.learning.phases.chain_covariance import (
+    covariance_by_sequence,
+    label_covariances,
+    pair_covariance,
+    squared_means,
+)
 from bayesfield.learning.phases.crf_design import (
     as_union,
     compiled_graphs,
@@ -48,7 +52,6 @@ from bayesfield.types import BoolArray, FloatArray, Outcome, Status
 
 _NUMBERS = 20_000_000  # in the directions that are carried at a time
 _WIDTH = 64  # directions, at most
-_SLAB = 4096  # positions whose covariances are held at a time
 _LEAN = 1_000_000  # potentials beyond which a gradient keeps no messages
 _SMALL_BLOCK = 1000  # parameters whose square is a trifle
 _TOGETHER = 400_000  # potentials of all chains at all points that are evaluated in one pass
@@ -267,15 +270,19 @@ class ChainPhase(Phase):
         """As if positions and pairs of neighbours knew nothing of one another."""
         if isinstance(answer.found, Answer):
             return self.by_tree.variances(answer.found)
-        B, T = self.crf.node_tables, self.crf.sparse_edge_tables
-        found = answer.found
-        p, share = found.marginal, flat_tables(found.transitions)
-        spread = p * (1.0 - p) if self.crf.plain_nodes else p @ (B**2).T - (p @ B.T) ** 2  # (P, G)
-        node = state_sums(self.crf, self.data.squared, spread)
-        count = np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
-        of_pairs = (T.power(2) @ share.T).T - (T @ share.T).T ** 2 / count
-        edge = ((self.data.edge_rows**2).T @ of_pairs).ravel()
-        return np.concatenate([node, edge if self.crf.seen is None else edge[self.crf.seen.pair]])
+        crf, found = self.crf, answer.found
+        if isinstance(found, ChainMeans) and crf.plain_nodes and crf.plain_edges:
+            assert found.parameters is not None
+            means = chain_means(self.chains, *self.potentials(found.parameters), spread=True)
+            spread, of_pairs = means.spread, flat_tables(means.transitions - means.squares)
+        else:
+            B, T, p = crf.node_tables, crf.sparse_edge_tables, found.marginal
+            spread = p * (1.0 - p) if crf.plain_nodes else p @ (B**2).T - (p @ B.T) ** 2  # (P, G)
+            squares = squared_means(crf, self.data, self._complete(found))
+            of_pairs = (T.power(2) @ flat_tables(found.transitions).T).T - squares
+        node = state_sums(crf, self.data.squared, spread)
+        edge = ((self.data.edge_rows**2).T @ np.maximum(of_pairs, 0.0)).ravel()
+        return np.concatenate([node, edge if crf.seen is None else edge[crf.seen.pair]])
 
     def blocks(self, answer: Answer) -> tuple[FloatArray, FloatArray] | None:
         pairs = len(self.crf.edge_inputs) * self.crf.n_edge_tables
@@ -422,33 +429,3 @@ def labels_energy(data: Sequences, labels: Any, node: FloatArray, edge: FloatArr
     running = np.concatenate([[0.0], np.cumsum(each)])
     result: FloatArray = running[data.ptr[1:]] - running[data.ptr[:-1]]
     return result
-
-
-def label_covariances(crf: CRF, data: Sequences, marginal: FloatArray) -> FloatArray:
-    """Σ_t x_td² Cov(B(y_t)) for every input d, (D, G²)."""
-    B, squares = crf.node_tables, data.squared
-    total = np.zeros((len(crf.inputs), len(B) ** 2))
-    for first, last in parallel.spans([*range(0, data.positions, _SLAB), data.positions]):
-        p = marginal[first:last]
-        mean = p @ B.T
-        rows = np.einsum("tk,gk,hk->tgh", p, B, B, optimize=True) - mean[:, :, None] * mean[:, None, :]
-        some = replace(squares, inputs=squares.inputs[first:last], ptr=np.array([0, last - first]))
-        total += inputs_transposed(some, rows.reshape(last - first, -1))
-    return total
-
-
-def pair_covariance(crf: CRF, data: Sequences, found: ChainMarginals) -> FloatArray:
-    """Σ over pairs of neighbours of the covariance of their features, (E·H, E·H), each pair by itself."""
-    require_dense(len(crf.edge_inputs) * crf.n_edge_tables, "the block of transitions")
-    T, m = flat_tables(crf.edge_tables), found.messages
-    inside = np.einsum("qs,gs,hs->qgh", found.transitions.reshape(len(data.edge_rows), -1), T, T, optimize=True)
-    size = len(crf.edge_inputs) * len(T)
-    whole = np.einsum("qe,qf,qgh->egfh", data.edge_rows, data.edge_rows, inside, optimize=True)
-    total: FloatArray = np.array(whole).reshape(size, size)
-    pairs = data.pair_starts()
-    for first, last in parallel.spans([*range(0, len(pairs), _SLAB), len(pairs)]):
-        t = pairs[first:last]
-        joint = m.a[t][:, :, None] * m.M[data.which[t]] * m.v[t + 1][:, None, :]
-        means = np.einsum("te,th->teh", data.edge_rows[data.which[t]], joint.reshape(len(t), -1) @ T.T)
-        total -= means.reshape(len(t), -1).T @ means.reshape(len(t), -1)
-    return total

@@ -2,20 +2,27 @@
 
 With s the indicators of labels and of pairs of labels, f = Φᵀs and C = Σ_n Φ_nᵀ Cov(s) Φ_n. Cov(s) is small where a
 sequence is short, and Φ = inputs ⊗ indicators, so that all else is matrix products, where
-the general way carries each parameter's direction along all sequences.
+the general way carries each parameter's direction along all sequences. And what positions and pairs of neighbours
+have each by itself.
 """
 
 from __future__ import annotations
+
+import itertools
+from dataclasses import replace
 
 import numpy as np
 
 from bayesfield import parallel
 from bayesfield.inference.trees.chain import ChainMarginals, chain_tangent
 from bayesfield.kernels.chains.passes import ChainArrays
+from bayesfield.learning.phases.crf_design import flat_tables, inputs_transposed
 from bayesfield.model.conditional import CRF, Sequences
+from bayesfield.response.base import require_dense
 from bayesfield.types import FloatArray, IntArray
 
 _SLAB = 128  # positions in a product
+_HELD = 4096  # positions whose own covariances are held at a time
 
 
 def covariance_by_sequence(crf: CRF, data: Sequences, marginals: ChainMarginals) -> FloatArray:
@@ -115,3 +122,54 @@ def _slabs(spans: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
         else:
             runs.append([(begin, end)])
     return runs
+
+
+def squared_means(crf: CRF, data: Sequences, found: ChainMarginals) -> FloatArray:
+    """Σ_t E[T_h]² over the pairs of neighbours of each edge table, (Q, H)."""
+    m, t, Q = found.messages, data.pair_starts(), len(data.edge_rows)
+    which = data.which[t]
+    if crf.plain_edges:  # Σ_t (a_t(i) M(i, j) v_{t+1}(j))²
+        order = np.argsort(which, kind="stable")
+        ends = np.searchsorted(which[order], np.arange(Q + 1))
+        a, v = m.a[t[order]] ** 2, m.v[t[order] + 1] ** 2
+        sums = [a[first:last].T @ v[first:last] for first, last in itertools.pairwise(ends)]
+        return flat_tables(np.array(sums).reshape(m.M.shape) * m.M**2)
+    T, total = flat_tables(crf.edge_tables), np.zeros((Q, crf.n_edge_tables))
+    for first, last in parallel.spans([*range(0, len(t), _HELD), len(t)]):
+        np.add.at(total, which[first:last], (_joint(data, found, t[first:last]) @ T.T) ** 2)
+    return total
+
+
+def _joint(data: Sequences, found: ChainMarginals, t: IntArray) -> FloatArray:
+    """Probabilities of pairs of labels after these positions, (n, K²)."""
+    m = found.messages
+    return flat_tables(m.a[t][:, :, None] * m.M[data.which[t]] * m.v[t + 1][:, None, :])
+
+
+def label_covariances(crf: CRF, data: Sequences, marginal: FloatArray) -> FloatArray:
+    """Σ_t x_td² Cov(B(y_t)) for every input d, (D, G²)."""
+    B, squares = crf.node_tables, data.squared
+    total = np.zeros((len(crf.inputs), len(B) ** 2))
+    for first, last in parallel.spans([*range(0, data.positions, _HELD), data.positions]):
+        p = marginal[first:last]
+        mean = p @ B.T
+        rows = np.einsum("tk,gk,hk->tgh", p, B, B, optimize=True) - mean[:, :, None] * mean[:, None, :]
+        some = replace(squares, inputs=squares.inputs[first:last], ptr=np.array([0, last - first]))
+        total += inputs_transposed(some, rows.reshape(last - first, -1))
+    return total
+
+
+def pair_covariance(crf: CRF, data: Sequences, found: ChainMarginals) -> FloatArray:
+    """Σ over pairs of neighbours of the covariance of their features, (E·H, E·H), each pair by itself."""
+    require_dense(len(crf.edge_inputs) * crf.n_edge_tables, "the block of transitions")
+    T = flat_tables(crf.edge_tables)
+    inside = np.einsum("qs,gs,hs->qgh", found.transitions.reshape(len(data.edge_rows), -1), T, T, optimize=True)
+    size = len(crf.edge_inputs) * len(T)
+    whole = np.einsum("qe,qf,qgh->egfh", data.edge_rows, data.edge_rows, inside, optimize=True)
+    total: FloatArray = np.array(whole).reshape(size, size)
+    pairs = data.pair_starts()
+    for first, last in parallel.spans([*range(0, len(pairs), _HELD), len(pairs)]):
+        t = pairs[first:last]
+        means = np.einsum("te,th->teh", data.edge_rows[data.which[t]], _joint(data, found, t) @ T.T)
+        total -= means.reshape(len(t), -1).T @ means.reshape(len(t), -1)
+    return total

@@ -37,6 +37,7 @@ _SUFFICIENT = 1e-4  # Armijo: share of the predicted decrease that a step must b
 _ROUNDING = 1e-11  # of the value: a decrease below it cannot be seen
 _HALVINGS = 25
 _MANY = 20_000  # parameters beyond which products with the curvature cost more than the last digits are worth
+_NEAR, _NEAR_MANY = 1e-4, 1e-3  # of the gradient that may be left; of very many weights: some 0.001 sd
 _NOISE = 1e-15  # of the value: a step that brings less is the last
 _POLISH, _RESIDUAL = 6, 1e-3  # Newton steps at most after L-BFGS, each solved to that part of the gradient
 _CRAWL, _PATIENCE = 0.02, 3  # steps that short, that many in a row: the approximation has no optimum to go to
@@ -184,7 +185,8 @@ def lbfgs(
     """L-BFGS. The tolerance is on the gradient, in units of the prior precision and √N."""
     log = Log(progress)
     best = objective.at(start)
-    near = max(1e-4, 100 * tolerance)
+    costly = len(start) > _MANY or (len(start) > 0 and objective.price().tangled > TANGLED)
+    near = max(_NEAR_MANY if len(start) > _MANY else _NEAR, 100 * tolerance)
     scale = np.sqrt(objective.weight) + np.sqrt(np.min(objective.prior.diagonal, initial=np.inf))
 
     def evaluate(parameters: FloatArray) -> Point:
@@ -204,11 +206,15 @@ def lbfgs(
     if len(start):
         try:
             with parallel.single_blas():  # whose threads wait for one another: 10 of 15 s at 57,000 parameters
-                quasi_newton(evaluate, curvatures, best, tolerance * scale, max_iterations, _NOISE)
+                # products with the curvature cost hundreds of gradients where there are very many weights (443,000: 400
+                # s of polish in place of 15 s of further steps): there as many steps once more, if they are needed
+                for _ in range(2 if costly else 1):
+                    quasi_newton(evaluate, curvatures, best, tolerance * scale, max_iterations, _NOISE)
+                    left = float(np.abs(best.gradient).max()) / scale
+                    if not np.isfinite(best.value) or left <= near:
+                        break
         except _TimeUp:
             return ended(Outcome.TIME_UP, best, log)
-        left = float(np.abs(best.gradient).max()) / scale
-        costly = len(start) > _MANY or objective.price().tangled > TANGLED
         if np.isfinite(best.value) and left > tolerance and not (costly and left <= near):
             best = _polished(objective, best, tolerance, log)
     close = np.abs(best.gradient).max(initial=0.0) <= near * scale

@@ -25,7 +25,7 @@ from bayesfield.learning.phases.chain import ChainPhase
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
 from bayesfield.prediction.chain import marginals_of_draws, predict_sequences
 from bayesfield.prediction.spans.schemes import Scheme
-from bayesfield.prediction.tally import checked
+from bayesfield.prediction.tally import checked, resolved
 from bayesfield.types import FloatArray, IntArray, InvalidInput
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Span(NamedTuple):
 def predict_spans(
     posterior: Posterior,
     X: Sequence[Any] | Sequences,
-    predictor: str = "marginal",
+    predictor: str = "auto",
     decode: str = "labels",
     threshold: float | None = None,
     n_draws: int = 100,
@@ -61,6 +61,7 @@ def predict_spans(
     these sequences together. threshold: with "f1", of the probability that a span needs instead, for sequences that
     come one at a time.
     """
+    predictor = resolved(posterior, predictor, chains=True)
     posterior = checked(posterior, predictor, n_draws)
     crf: Any = posterior.field
     data = X if isinstance(X, Sequences) else as_sequences(crf, X)

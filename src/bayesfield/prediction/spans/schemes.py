@@ -37,7 +37,8 @@ class Marked(NamedTuple):
 
 
 class Scheme:
-    """What the labels mark: a tag for each. whole: whether spans of several positions need their end label."""
+    """What the labels mark: a tag for each. whole: whether spans of several positions need their end label.
+    outside: how many labels mark none."""
 
     def __init__(self, labels: Iterable[Hashable]) -> None:
         self.labels = list(labels)
@@ -53,6 +54,7 @@ class Scheme:
                 f"two labels mean {twice.letter}-{twice.kind}: take the letters of IOBES or those of BILOU, not both"
             )
         self.whole = any(tag.letter in "ES" for tag in tags)
+        self.outside = len(tags) - len(marking)
         self.kinds = list(dict.fromkeys(tag.kind for tag in marking))
 
     def marks(self) -> Marks:
@@ -80,6 +82,15 @@ class Scheme:
                     spans.append(Marked(begin, t + 1, kind))
                 kind = None
         return spans
+
+
+def marks_spans(labels: Iterable[Hashable]) -> bool:
+    """Whether labels are of such a scheme: they mark spans, all of them but one at most."""
+    try:
+        scheme = Scheme(labels)
+    except InvalidInput:
+        return False
+    return scheme.outside <= 1 and bool(scheme.kinds)
 
 
 def _tag(label: Hashable, bare: bool) -> Tag:
