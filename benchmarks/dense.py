@@ -115,6 +115,10 @@ def network(problem: Problem) -> tuple[np.ndarray, np.ndarray, float]:
     answers = np.arange(top + 1)
     for _ in range(SWEEPS):
         for i in range(n):
-            log_weights = np.outer(X @ B[:, i].astype(np.float32) + bias[i], answers)
+            odds = X @ B[:, i].astype(np.float32) + np.float32(bias[i])
+            if top == 1:
+                X[:, i] = rng.random(problem.cases, dtype=np.float32) * (1 + np.exp(-odds)) < 1
+                continue
+            log_weights = np.outer(odds, answers)
             X[:, i] = (log_weights + rng.gumbel(size=log_weights.shape)).argmax(1)
     return X.astype(np.int64), couplings, variance

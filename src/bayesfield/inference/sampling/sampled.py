@@ -17,6 +17,7 @@ from bayesfield.graph.scored import ScoredPairs, scored_pairs
 from bayesfield.inference.contract import Price, Traits
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.inference.sampling import gibbs_chains as gibbs
+from bayesfield.inference.sampling.controls import less_noise
 from bayesfield.inference.sampling.gibbs_chains import Chains
 from bayesfield.inference.sampling.mixing import Mixing, judge, unmixed_error
 from bayesfield.inference.sampling.moves import Clusters, Moves, Single, clusters_help, has_spins
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 
 _BATCHES = 16  # groups of chains: their spread is the Monte-Carlo error
 _MOST_CHAINS = 40_000  # that a fit takes by itself
-_MOST_STATES = 2e7  # of chains, for a mode
+_MOST_STATES = 2e7  # of chains, for a mode; …
+_WORTH = 8.0  # … where they know their noise each is worth so many
 _BRIEF = 4  # times fewer sweeps before a search is near
 _SHRINKABLE = 2000  # parameters up to which a dense target of the shrinkage is made
 MANY_NEIGHBOURS = 12  # on average, beyond which messages are not asked
@@ -89,10 +91,11 @@ class Sampled(Options):
         return replace(self, scores=graph.plan_with("scored pairs", design, lambda: scored_pairs(graph, design)))
 
     def enough_for(self, cases: float) -> Sampled:
-        """With as many chains as the data ask for: one Newton step's noise is about √(N / states) posterior sd. With
-        very many cases the error that _MOST_STATES leave is enough: widths are then too small by half its square."""
-        error = max(self.error, float(np.sqrt(cases / _MOST_STATES)))
-        return replace(self, chains=max(self.chains, min(4 * int(cases), _MOST_CHAINS)), error=error)
+        """With as many chains as the data ask for: one Newton step's noise is about √(N / states) posterior sd, of
+        scored pairs a fifth or less. With very many cases the error that _MOST_STATES leave is enough."""
+        each, states = (4.0, _MOST_STATES) if self.scores is None else (0.5, _WORTH * _MOST_STATES)
+        error = max(self.error, float(np.sqrt(cases / states)))
+        return replace(self, chains=max(self.chains, min(int(each * cases), _MOST_CHAINS)), error=error)
 
     @property
     def brief(self) -> Sampled:
@@ -233,13 +236,17 @@ class Sampled(Options):
 
     def _counted(self, graph: Graph, thetas: FloatArray, start: Chains, parts: int) -> Chains:
         moves = None if start.moves is None else start.moves.copy()
-        run = (moves or self._single).run
+        gathered: list[gibbs.Gathered] = []
+        run = (moves or Single(scores=self.scores, gathered=gathered if parts == 1 else None)).run
         states, seeds, sums = start.states[-1].copy(), start.seeds.copy(), np.zeros(thetas.shape)
         kept = np.empty((self.snapshots, *states.shape), dtype=np.int32)
         for k, part in enumerate(np.array_split(np.arange(self.sweeps), self.snapshots)):
             sums += run(graph, thetas, states, seeds, len(part))
             kept[k] = states
         means, lag = gibbs.normalised(graph.arrays, sums), start.lag + self.sweeps
+        if gathered and self.scores is not None:
+            ends = start.states[-1], states
+            means = less_noise(graph, self.scores, means, gathered, ends, self.sweeps)
         if lag < self._lag:
             return start._replace(states=kept, seeds=seeds, batch_means=means, lag=lag, moves=moves)
         mixing = judge(graph, thetas, start.early, kept, start.groups, lag, parts)
