@@ -63,13 +63,14 @@ def sampled_variational(
     precision: Precision,
     rng: np.random.Generator,
     progress: Progress = QUIET,
+    begun: Chains | None = None,
 ) -> Corrected:
-    """For an objective whose free phase is sampled."""
+    """For an objective whose free phase is sampled. begun: chains at the mode."""
     engine: Sampled = objective.free.engine
     most = MAX_DIRECTIONS if objective.free.graph.binary_pairs else _SOME_DIRECTIONS
     z = two_blocks(len(mode), block(len(mode), most), rng)
     z = np.stack([z, -z], axis=1).reshape(-1, len(mode))  # pairs side by side; halves are blocks
-    chains = _SpreadChains(objective, engine, z)
+    chains = _SpreadChains(objective, engine, z, begun)
     wanted = (_FINER if chains.fast and len(mode) <= _MANY else _FINE) * engine.error
     m, P, rate, ends = mode.copy(), DensePrecision(precision.matrix()), Rate(_RATE, _LEAST_RATE), _Ends()
     step, settled = 0, False
@@ -139,8 +140,8 @@ class _Ends:
 class _SpreadChains:
     """Chains at all draws at once, continuing from step to step. fast: on binary pairs."""
 
-    def __init__(self, objective: Objective, engine: Sampled, z: FloatArray) -> None:
-        self.objective, self.z = objective, z
+    def __init__(self, objective: Objective, engine: Sampled, z: FloatArray, begun: Chains | None) -> None:
+        self.objective, self.z, self._begun = objective, z, begun
         self.fast = fast = objective.free.graph.binary_pairs
         per_draw = max(2 * _PER_DRAW if fast else _PER_DRAW, -(-engine.chains // len(z)))
         chains = per_draw * len(z)
@@ -171,7 +172,10 @@ class _SpreadChains:
             engine = replace(engine, sweeps=-(-engine.sweeps // _SHORT), snapshots=1)
         elif short and self._many:
             engine = replace(engine, snapshots=1)
-        self._chains = engine.spread(phase.graph, phase.design.potentials_many(draws), self._chains)
+        thetas = phase.design.potentials_many(draws)
+        if self._chains is None and self._begun is not None:
+            self._chains = self.engine.beside(phase.graph, thetas, self._begun)
+        self._chains = engine.spread(phase.graph, thetas, self._chains)
         if not (short and self._many) or self._within is None:  # while steps are long, any curvature nearby does
             states = self._chains.states[:, :: self._every]
             self._within = within_covariance(phase.graph, phase.design, states, len(self.z))

@@ -158,7 +158,7 @@ def _scored(
         alone = np.zeros((n, most), dtype=np.float32)
         alone[row, column] = a
         field = gibbs_scored.ScoredField(g.cardinality, alone, u, B.astype(np.float32))
-        ones, pairs, sums = np.zeros((n, most)), np.zeros((rows, n)), np.zeros(graph.n_entries)
+        ones, pairs, sums = np.zeros((n, most)), np.zeros((rows, n)), np.empty(0)
         gibbs_scored.sweep_scored(field, states[first:last], seeds[first:last], sweeps, count, ones, pairs)
         if count:
             sums = scores.by_theta(ones[row, column], 0.5 * pairs[:n])
@@ -166,6 +166,9 @@ def _scored(
             sums[g.table_ptr[:-1]] += (last - first) * sweeps
         return sums, ones, pairs
 
+    if not count:
+        parallel.blas_map(batch, range(len(thetas)))
+        return np.broadcast_to(0.0, thetas.shape)
     sums, *means = zip(*parallel.blas_map(batch, range(len(thetas))), strict=True)
     if gathered is not None:
         gathered.append(Gathered(*map(np.array, means)))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfield import memory
+from bayesfield import memory, parallel
 from bayesfield.graph.scored import ScoredPairs, scored_pairs
 from bayesfield.inference.contract import Price, Traits
 from bayesfield.inference.messages.belief_propagation import Bethe
@@ -153,6 +153,16 @@ class Sampled(Options):
     def begin(self, graph: Graph, theta: FloatArray, cases: IntArray | None = None) -> Chains:
         """Chains after their burn-in, which began at random, at low temperature, and at the cases (N, n) if given."""
         return self._begin(graph, np.broadcast_to(theta, (self.batches, len(theta))), cases)
+
+    def beside(self, graph: Graph, thetas: FloatArray, chains: Chains) -> Chains:
+        """Chains for ``spread`` that begin where those at potentials nearby ended, and burn in a fifth as long."""
+        memory.require(self.preview(graph), "sampling", "Take fewer chains: bf.Sampled(chains=…).")
+        last, moves = chains.states[-1], None
+        own = np.arange(self.chains) % (len(last) - len(last) % chains.groups)  # each in the way in which it began
+        if chains.moves is not None:
+            moves = self._moves(graph, thetas, chains.moves.name, self.chains)
+        begun, seeds = replace(self, burn_in=self.burn_in // 5), parallel.chain_seeds(self.seed + 1, self.chains)
+        return begun._burnt_in(graph, thetas, last[own], seeds, chains.groups, moves)
 
     def draws(self, graph: Graph, theta: FloatArray, n: int, seed: int) -> tuple[IntArray, Mixing | None]:
         """The states of n chains after burn_in + sweeps, (n, variables), and whether they mixed."""

@@ -41,6 +41,7 @@ _ROUGH, _MANY_CASES = 0.2, 50_000  # posterior sd (rms) of a start, from that of
 _ROUNDS, _FILLED = 10, 4  # of stochastic EM, and how many of the last are averaged
 _NEAR = 0.3  # posterior sd: after a step as short (rms), the covariance of the step before is as good
 _STATES = 40_960  # of chains, for a covariance by bits: 3 % of an entry, averaged over iterates; …
+_WIDTHS = 0.01  # relative error of widths (rms): of some hundreds one is then 4 % off
 _MANY = 2  # … more for very many parameters, …
 _LEAST_TOLD = 0.3  # … as the inverse would not be known with states that are fewer
 _FEW = 1000  # parameters whose P is made at every step
@@ -98,7 +99,8 @@ def sampled_newton(
         if len(iterates) >= _FEWEST:
             error = np.std(iterates, axis=0, ddof=1) / np.sqrt(len(iterates)) / sd
             rms, spent = float(np.sqrt(np.mean(error**2))), len(iterates) * engine.chains * engine.sweeps
-            converged = rms < engine.error or (rms < _ROUGHEST and spent > _MOST_STATES)
+            converged = rms < engine.error and curvature.rough < _WIDTHS
+            converged = converged or (rms < _ROUGHEST and spent > _MOST_STATES)
     mean = np.mean(iterates, axis=0) if iterates else here
     average = curvature.average(mean)
     point = _point(objective, mean, chains)
@@ -273,6 +275,8 @@ class _Curvature:
         self._bare: FloatArray | None = None
         self._noise: FloatArray | None = None
         self._hidden: FloatArray | float = 0.0
+        self._along: FloatArray | None = None  # P⁻¹ at the first iterate that counts
+        self._widths: list[FloatArray] = []
 
     def look(self, answer: Answer, here: FloatArray, far: float, averaged: bool) -> None:
         """far: length of the last step. averaged: whether it is from iterates that count."""
@@ -293,6 +297,19 @@ class _Curvature:
             self._hidden = self._hidden + hidden
             self._bare, self._latest = _plus(self._bare, found.bare), None
             self._noise = self._noise if found.noise is None else _plus(self._noise, found.noise)
+            if not self.many:
+                self._along = self.solve(np.eye(objective.size)) if self._along is None else self._along
+                self._widths.append(np.einsum("fp,fp->p", self._along, found.bare @ self._along))
+
+    @property
+    def rough(self) -> float:
+        """Relative error of the widths, root mean square, by the scatter over iterates: d(P⁻¹)_ii = −N uᵀ dC u with u
+        the column of P⁻¹."""
+        if len(self._widths) < _FEWEST or self._along is None:
+            return 0.0
+        error = np.std(self._widths, axis=0, ddof=1) / np.sqrt(len(self._widths))
+        error = 0.5 * self.objective.free.weight * error / np.diag(self._along)
+        return float(np.sqrt(np.mean(error**2)))
 
     def solve(self, vectors: FloatArray) -> FloatArray:
         """P⁻¹v"""
