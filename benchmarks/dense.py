@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import bayesfield as bf
+from benchmarks import shapes
 from benchmarks.timing import Report, Watch, exponents
 
 SWEEPS = 60
@@ -44,7 +45,8 @@ def run(watch: Watch) -> list[Report]:
         for warm in (Problem(4, 2, 50), Problem(3, 3, 50), Problem(26, 2, 50)):
             _row(warm)  # compiles
         if watch.quick:
-            return [_report(watch, title, problems) for title, problems in QUICK.items()]
+            quick = [_report(watch, title, problems) for title, problems in QUICK.items()]
+            return [*quick, _shapes(watch, shapes.QUICK)]
         return [
             _report(watch, "Dense Ising networks, exact", EXACT),
             _report(watch, "Dense ordinal networks, exact", ORDINAL_EXACT),
@@ -52,9 +54,15 @@ def run(watch: Watch) -> list[Report]:
             _report(watch, "Dense Ising networks, sampled, against cases", CASES),
             _report(watch, "Dense ordinal networks, default fit and edges()", ORDINAL),
             _report(watch, "Dense Ising networks, wide", WIDE),
+            _shapes(watch, shapes.SHAPES),
         ]
     finally:
         os.sched_setaffinity(0, before)
+
+
+def _shapes(watch: Watch, some: list[shapes.Shape]) -> Report:
+    shapes.graph(6, 5)  # compiles
+    return Report("Dense fields as users bring them", shapes.COLUMNS, shapes.rows(some, watch.tell))
 
 
 def _report(watch: Watch, title: str, problems: list[Problem]) -> Report:

@@ -71,7 +71,9 @@ def senators(members: int = 40, votes: int = 520, missing: float = 0.005) -> tup
     rng = np.random.default_rng(0)
     place = np.where(np.arange(members) < members // 2, -1.0, 1.0) + 0.4 * rng.normal(size=members)
     side = rng.choice([-1.0, 1.0], votes)
-    X = (side[:, None] * (place - rng.normal(0.0, 1.0, (votes, 1))) + rng.logistic(0.0, 0.5, (votes, members)) > 0.0) + 0.0
+    X = (
+        side[:, None] * (place - rng.normal(0.0, 1.0, (votes, 1))) + rng.logistic(0.0, 0.5, (votes, members)) > 0.0
+    ) + 0.0
     X[rng.random(X.shape) < missing] = np.nan
     return timed(lambda: bf.IsingNetwork(verbose=False).fit(X).posterior_)
 

@@ -447,8 +447,8 @@ class Objective:
     def sampled_factor(
         self, free: FloatArray, observed: FloatArray | float, dtype: type = np.float64
     ) -> tuple[FloatArray, tuple[FloatArray, bool]]:
-        """That P and its Cholesky factor, of this type where that is enough. Far from an optimum, or by noise, it need not be positive definite;
-        w C + Λ⁻¹, which is above it and stands in, is."""
+        """That P and its Cholesky factor, of this type where that is enough. Far from an optimum, or by noise, it need
+        not be positive definite; w C + Λ⁻¹, which is above it and stands in, is."""
         for taken, precise in ((observed, dtype), (observed, np.float64), (0.0, np.float64)):
             precision = self.sampled_precision(free, taken)
             try:

