@@ -35,6 +35,15 @@ SAMPLED = [Problem(40, 2, 500, 8.0), Problem(60, 2, 500, 20.0), Problem(100, 2, 
 CASES = [Problem(40, 2, 500, 8.0), Problem(40, 2, 20_000, 10.0), Problem(40, 2, 1_000_000, 20.0)]
 WIDE = [Problem(100, 2, 20_000, 90.0), Problem(200, 2, 500, 600.0)]
 ORDINAL = [Problem(p, 5, 1000, target) for p, target in ((10, 5.0), (20, 15.0), (30, 40.0), (50, 150.0))]
+TABLES = {
+    "Dense Ising networks, exact": EXACT,
+    "Dense ordinal networks, exact": ORDINAL_EXACT,
+    "Dense Ising networks, sampled, against items": SAMPLED,
+    "Dense Ising networks, sampled, against cases": CASES,
+    "Dense ordinal networks, default fit and edges()": ORDINAL,
+    "Dense Ising networks, wide": WIDE,
+}
+SHAPES = "Dense fields as users bring them"
 QUICK = {"exact": [Problem(8, 2, 200), Problem(10, 2, 200)], "sampled": [Problem(26, 2, 200)]}
 
 
@@ -47,22 +56,15 @@ def run(watch: Watch) -> list[Report]:
         if watch.quick:
             quick = [_report(watch, title, problems) for title, problems in QUICK.items()]
             return [*quick, _shapes(watch, shapes.QUICK)]
-        return [
-            _report(watch, "Dense Ising networks, exact", EXACT),
-            _report(watch, "Dense ordinal networks, exact", ORDINAL_EXACT),
-            _report(watch, "Dense Ising networks, sampled, against items", SAMPLED),
-            _report(watch, "Dense Ising networks, sampled, against cases", CASES),
-            _report(watch, "Dense ordinal networks, default fit and edges()", ORDINAL),
-            _report(watch, "Dense Ising networks, wide", WIDE),
-            _shapes(watch, shapes.SHAPES),
-        ]
+        found = [_report(watch, title, problems) for title, problems in TABLES.items() if watch.wants(title)]
+        return [*found, _shapes(watch, shapes.SHAPES)] if watch.wants(SHAPES) else found
     finally:
         os.sched_setaffinity(0, before)
 
 
 def _shapes(watch: Watch, some: list[shapes.Shape]) -> Report:
     shapes.graph(6, 5)  # compiles
-    return Report("Dense fields as users bring them", shapes.COLUMNS, shapes.rows(some, watch.tell))
+    return Report(SHAPES, shapes.COLUMNS, shapes.rows(some, watch.tell))
 
 
 def _report(watch: Watch, title: str, problems: list[Problem]) -> Report:
