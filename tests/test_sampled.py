@@ -99,7 +99,7 @@ def test_scored_pairs_sample_the_same_field(states):
 
 @pytest.mark.parametrize(("states", "left"), [(2, 0.2), (4, 0.3)])
 def test_chains_know_their_own_noise(states, left, monkeypatch):
-    """What surprises explain leaves a fifth of the variance at most, where a thirtieth is usual, and means are right."""
+    """What surprises explain leaves a fifth of the variance at most (a thirtieth is usual); means are right."""
     n = 10
     field = bf.ordinal(n, list(itertools.combinations(range(n), 2)), states)
     known, rng = compiled(field), np.random.default_rng(states)
