@@ -15,7 +15,6 @@ import numpy as np
 
 from bayesfield.correction.cumulants import Corrected, corrected
 from bayesfield.correction.variational import (
-    CURVATURES,
     MANY,
     MAX_DIRECTIONS,
     MAX_STEPS,
@@ -50,6 +49,7 @@ _MANY = 200  # parameters whose curvature takes longer than the chains; there �
 _STATES, _PER_PARAMETER = 40_960, 10  # … so many states in a step are enough, and of the first while steps are long
 _SHORT = 3  # times fewer sweeps in the first steps, which are long, where chains are not fast
 _APPROACH = 3  # steps before their ends are averaged, at least, …
+_HIDDEN = 8  # draws whose curvature of the hidden cells a step finds
 _NEAR = 0.03  # … until one is shorter than that, root mean square in posterior sd, …
 _LIKE_NOISE = 1.5  # … or than so many times its own noise
 _AVERAGED = 4  # ends in the average, at least
@@ -153,6 +153,7 @@ class _SpreadChains:
         self.engine = replace(engine, chains=chains, sweeps=sweeps, snapshots=snapshots, shrink=False)
         self.even = np.empty((0, z.shape[1]))  # mean slope of each pair of draws, but for a constant
         self._chains: Chains | None = None
+        self._looks = 0
         self._within: FloatArray | None = None
 
     @property
@@ -183,6 +184,9 @@ class _SpreadChains:
         self.even = (means[0::2] + means[1::2] - data[0::2] - data[1::2]) / 2
         halves = zip(np.array_split(means, 2), np.array_split(data, 2), strict=True)
         slopes = np.array([f.mean(axis=0) - d.mean(axis=0) + o.prior.pull(m) for f, d in halves])
-        some = draws[: 2 * CURVATURES] if len(o.phases) > 1 else draws[:1]
+        some = draws[:1]
+        if len(o.phases) > 1:  # others in each step, which are averaged
+            some = np.roll(draws, -_HIDDEN * self._looks, axis=0)[:_HIDDEN]
+        self._looks += 1
         guessed = np.mean(np.array([o.observed_covariance(draw) for draw in some]), axis=0)
         return slopes, o.sampled_precision(self._within, guessed)
