@@ -65,6 +65,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small sizes and short timings")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the tables to FILE as well")
     parser.add_argument("--results", type=Path, metavar="DIR", help="write tables (Markdown) and plots to DIR")
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="of dense and images, only tables with this in the title"
+    )
     options = parser.parse_args()
     unknown = set(options.names) - set(NAMES)
     if unknown:
@@ -76,7 +79,7 @@ def main() -> None:
     reports: list[Report] = []
     before = 0
     with console.status("") as status:
-        watch = Watch(options.peers, options.quick, 0.3 if options.quick else 1.5, status.update)
+        watch = Watch(options.peers, options.quick, 0.3 if options.quick else 1.5, status.update, options.only)
         for name in options.names or NAMES:
             others = Others()
             for report in importlib.import_module(f"benchmarks.{name}").run(watch):
@@ -84,7 +87,7 @@ def main() -> None:
                 console.print(_table(reports[-1]), *reports[-1].notes, "", sep="\n", highlight=False)
             if options.results:
                 own = reports[before:]
-                results.write(options.results, name, own, _machine())
+                results.write(options.results, name, own, _machine(), bool(options.only))
                 before = len(reports)
     if options.json:
         found = {"machine": _machine(), "tables": [r.as_dict() for r in reports]}

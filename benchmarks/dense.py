@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import bayesfield as bf
+from benchmarks import shapes
 from benchmarks.timing import Report, Watch, exponents
 
 SWEEPS = 60
@@ -34,6 +35,15 @@ SAMPLED = [Problem(40, 2, 500, 8.0), Problem(60, 2, 500, 20.0), Problem(100, 2, 
 CASES = [Problem(40, 2, 500, 8.0), Problem(40, 2, 20_000, 10.0), Problem(40, 2, 1_000_000, 20.0)]
 WIDE = [Problem(100, 2, 20_000, 90.0), Problem(200, 2, 500, 600.0)]
 ORDINAL = [Problem(p, 5, 1000, target) for p, target in ((10, 5.0), (20, 15.0), (30, 40.0), (50, 150.0))]
+TABLES = {
+    "Dense Ising networks, exact": EXACT,
+    "Dense ordinal networks, exact": ORDINAL_EXACT,
+    "Dense Ising networks, sampled, against items": SAMPLED,
+    "Dense Ising networks, sampled, against cases": CASES,
+    "Dense ordinal networks, default fit and edges()": ORDINAL,
+    "Dense Ising networks, wide": WIDE,
+}
+SHAPES = "Dense fields as users bring them"
 QUICK = {"exact": [Problem(8, 2, 200), Problem(10, 2, 200)], "sampled": [Problem(26, 2, 200)]}
 
 
@@ -44,17 +54,17 @@ def run(watch: Watch) -> list[Report]:
         for warm in (Problem(4, 2, 50), Problem(3, 3, 50), Problem(26, 2, 50)):
             _row(warm)  # compiles
         if watch.quick:
-            return [_report(watch, title, problems) for title, problems in QUICK.items()]
-        return [
-            _report(watch, "Dense Ising networks, exact", EXACT),
-            _report(watch, "Dense ordinal networks, exact", ORDINAL_EXACT),
-            _report(watch, "Dense Ising networks, sampled, against items", SAMPLED),
-            _report(watch, "Dense Ising networks, sampled, against cases", CASES),
-            _report(watch, "Dense ordinal networks, default fit and edges()", ORDINAL),
-            _report(watch, "Dense Ising networks, wide", WIDE),
-        ]
+            quick = [_report(watch, title, problems) for title, problems in QUICK.items()]
+            return [*quick, _shapes(watch, shapes.QUICK)]
+        found = [_report(watch, title, problems) for title, problems in TABLES.items() if watch.wants(title)]
+        return [*found, _shapes(watch, shapes.SHAPES)] if watch.wants(SHAPES) else found
     finally:
         os.sched_setaffinity(0, before)
+
+
+def _shapes(watch: Watch, some: list[shapes.Shape]) -> Report:
+    shapes.graph(6, 5)  # compiles
+    return Report(SHAPES, shapes.COLUMNS, shapes.rows(some, watch.tell))
 
 
 def _report(watch: Watch, title: str, problems: list[Problem]) -> Report:
@@ -115,6 +125,10 @@ def network(problem: Problem) -> tuple[np.ndarray, np.ndarray, float]:
     answers = np.arange(top + 1)
     for _ in range(SWEEPS):
         for i in range(n):
-            log_weights = np.outer(X @ B[:, i].astype(np.float32) + bias[i], answers)
+            odds = X @ B[:, i].astype(np.float32) + np.float32(bias[i])
+            if top == 1:
+                X[:, i] = rng.random(problem.cases, dtype=np.float32) * (1 + np.exp(-odds)) < 1
+                continue
+            log_weights = np.outer(odds, answers)
             X[:, i] = (log_weights + rng.gumbel(size=log_weights.shape)).argmax(1)
     return X.astype(np.int64), couplings, variance

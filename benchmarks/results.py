@@ -1,15 +1,20 @@
 """Tables and plots of a run, as files that the documents show."""
 
+import re
 from pathlib import Path
 
 from benchmarks.timing import Report, text_of
 
 
-def write(folder: Path, name: str, reports: list[Report], machine: str) -> None:
-    """NAME.md with all tables of a benchmark; NAME.png where cost was measured against size."""
+def write(folder: Path, name: str, reports: list[Report], machine: str, some: bool = False) -> None:
+    """NAME.md with all tables of a benchmark; NAME.png where cost was measured against size. some: others stay."""
     folder.mkdir(parents=True, exist_ok=True)
-    parts = [_markdown(report) for report in reports]
-    (folder / f"{name}.md").write_text("\n".join([*parts, f"{machine}.", ""]), encoding="utf-8")
+    path = folder / f"{name}.md"
+    before = path.read_text(encoding="utf-8") if some and path.exists() else ""
+    kept = re.split(r"(?m)^(?=\*\*)", before.rpartition("\nPython ")[0])
+    parts = {part.partition("\n")[0]: part for part in kept if part.strip()}
+    parts |= {f"**{report.title}**": _markdown(report) for report in reports}
+    path.write_text("\n".join([*parts.values(), f"{machine}.", ""]), encoding="utf-8")
     if name == "scale":
         _growth(folder / f"{name}.png", reports[0])
 

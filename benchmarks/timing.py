@@ -33,12 +33,17 @@ class Report:
 
 @dataclass
 class Watch:
-    """What one table may spend, and whether peers run. ``seconds``: budget of each timing."""
+    """What one table may spend, and whether peers run. ``seconds``: budget of each timing. ``only``: part of the titles
+    of tables that are wanted, of benchmarks that can do with some."""
 
     peers: bool = False
     quick: bool = False
     seconds: float = 1.5
     tell: Callable[[str], None] = field(default=lambda _: None)
+    only: str = ""
+
+    def wants(self, title: str) -> bool:
+        return self.only.lower() in title.lower()
 
 
 def use_one_core() -> None:

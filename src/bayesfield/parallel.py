@@ -22,6 +22,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+_HANDED = 8  # parts that each core takes of many items
 _TICK = 0.5  # seconds between two looks at what is finished
 TINY, _SMALL = 32, 2500  # rows of a matrix between which one thread is best
 _limit: int | None = None
@@ -44,11 +45,17 @@ def _available() -> int:
 
 
 def thread_map(call: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """call(item) for all items, on as many threads as there are cores; results in order."""
+    """call(item) for all items, on as many threads as there are cores; results in order.
+
+    A thread takes several of many items at a time: each that it is handed costs some 30 µs.
+    """
     if len(items) <= 1 or cores() == 1:
         return [call(item) for item in items]
+    parts = _HANDED * cores()
+    edges = [len(items) * k // parts for k in range(parts + 1)]
+    some = [items[a:b] for a, b in itertools.pairwise(edges) if b > a]
     with ThreadPoolExecutor(min(cores(), len(items))) as pool:
-        return list(pool.map(call, items))
+        return [found for part in pool.map(lambda own: [call(item) for item in own], some) for found in part]
 
 
 @contextmanager

@@ -168,7 +168,8 @@ def _sampled(
 ) -> Corrected:
     mode = optimum.parameters
     if kind == "variational":
-        return sampled_variational(objective, mode, laplace, rng, progress)
+        answers = optimum.point.answers
+        return sampled_variational(objective, mode, laplace, rng, progress, answers[0].state if answers else None)
     of_data: FloatArray | float = 0.0
     if len(objective.phases) > 1:
         of_data = second_differences(observed_slopes(objective), mode, laplace, rng).total

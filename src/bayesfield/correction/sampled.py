@@ -15,7 +15,6 @@ import numpy as np
 
 from bayesfield.correction.cumulants import Corrected, corrected
 from bayesfield.correction.variational import (
-    CURVATURES,
     MANY,
     MAX_DIRECTIONS,
     MAX_STEPS,
@@ -50,6 +49,7 @@ _MANY = 200  # parameters whose curvature takes longer than the chains; there �
 _STATES, _PER_PARAMETER = 40_960, 10  # … so many states in a step are enough, and of the first while steps are long
 _SHORT = 3  # times fewer sweeps in the first steps, which are long, where chains are not fast
 _APPROACH = 3  # steps before their ends are averaged, at least, …
+_HIDDEN = 8  # draws whose curvature of the hidden cells a step finds
 _NEAR = 0.03  # … until one is shorter than that, root mean square in posterior sd, …
 _LIKE_NOISE = 1.5  # … or than so many times its own noise
 _AVERAGED = 4  # ends in the average, at least
@@ -63,13 +63,14 @@ def sampled_variational(
     precision: Precision,
     rng: np.random.Generator,
     progress: Progress = QUIET,
+    begun: Chains | None = None,
 ) -> Corrected:
-    """For an objective whose free phase is sampled."""
+    """For an objective whose free phase is sampled. begun: chains at the mode."""
     engine: Sampled = objective.free.engine
     most = MAX_DIRECTIONS if objective.free.graph.binary_pairs else _SOME_DIRECTIONS
     z = two_blocks(len(mode), block(len(mode), most), rng)
     z = np.stack([z, -z], axis=1).reshape(-1, len(mode))  # pairs side by side; halves are blocks
-    chains = _SpreadChains(objective, engine, z)
+    chains = _SpreadChains(objective, engine, z, begun)
     wanted = (_FINER if chains.fast and len(mode) <= _MANY else _FINE) * engine.error
     m, P, rate, ends = mode.copy(), DensePrecision(precision.matrix()), Rate(_RATE, _LEAST_RATE), _Ends()
     step, settled = 0, False
@@ -139,8 +140,8 @@ class _Ends:
 class _SpreadChains:
     """Chains at all draws at once, continuing from step to step. fast: on binary pairs."""
 
-    def __init__(self, objective: Objective, engine: Sampled, z: FloatArray) -> None:
-        self.objective, self.z = objective, z
+    def __init__(self, objective: Objective, engine: Sampled, z: FloatArray, begun: Chains | None) -> None:
+        self.objective, self.z, self._begun = objective, z, begun
         self.fast = fast = objective.free.graph.binary_pairs
         per_draw = max(2 * _PER_DRAW if fast else _PER_DRAW, -(-engine.chains // len(z)))
         chains = per_draw * len(z)
@@ -152,6 +153,7 @@ class _SpreadChains:
         self.engine = replace(engine, chains=chains, sweeps=sweeps, snapshots=snapshots, shrink=False)
         self.even = np.empty((0, z.shape[1]))  # mean slope of each pair of draws, but for a constant
         self._chains: Chains | None = None
+        self._looks = 0
         self._within: FloatArray | None = None
 
     @property
@@ -171,7 +173,10 @@ class _SpreadChains:
             engine = replace(engine, sweeps=-(-engine.sweeps // _SHORT), snapshots=1)
         elif short and self._many:
             engine = replace(engine, snapshots=1)
-        self._chains = engine.spread(phase.graph, phase.design.potentials_many(draws), self._chains)
+        thetas = phase.design.potentials_many(draws)
+        if self._chains is None and self._begun is not None:
+            self._chains = self.engine.beside(phase.graph, thetas, self._begun)
+        self._chains = engine.spread(phase.graph, thetas, self._chains)
         if not (short and self._many) or self._within is None:  # while steps are long, any curvature nearby does
             states = self._chains.states[:, :: self._every]
             self._within = within_covariance(phase.graph, phase.design, states, len(self.z))
@@ -179,6 +184,9 @@ class _SpreadChains:
         self.even = (means[0::2] + means[1::2] - data[0::2] - data[1::2]) / 2
         halves = zip(np.array_split(means, 2), np.array_split(data, 2), strict=True)
         slopes = np.array([f.mean(axis=0) - d.mean(axis=0) + o.prior.pull(m) for f, d in halves])
-        some = draws[: 2 * CURVATURES] if len(o.phases) > 1 else draws[:1]
+        some = draws[:1]
+        if len(o.phases) > 1:  # others in each step, which are averaged
+            some = np.roll(draws, -_HIDDEN * self._looks, axis=0)[:_HIDDEN]
+        self._looks += 1
         guessed = np.mean(np.array([o.observed_covariance(draw) for draw in some]), axis=0)
         return slopes, o.sampled_precision(self._within, guessed)

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from bayesfield.model.prior import Parametrised, Prior
     from bayesfield.posterior.prior_record import PriorRecord
 
+_SHOWN = 0.05  # posterior sd: error of a mode that adds 0.1 % to widths
+
 
 @dataclass(frozen=True, eq=False)
 class FittedMode:
@@ -386,10 +388,13 @@ def _record(fitted: FittedMode, corrected: Corrected, n_cases: int, seconds: flo
 
 
 def _with_noise(fitted: FittedMode, corrected: Corrected) -> Corrected:
-    """With the Monte-Carlo error of the chains behind the phases; where the mode stands, with that of the search."""
-    noise = fitted.objective.free.monte_carlo
+    """With the Monte-Carlo error of the chains behind the phases; where the mode stands, with that of the search, which
+    widths that it would show in take in."""
+    noise, precision = fitted.objective.free.monte_carlo, corrected.precision
     if fitted.method == SAMPLED_NEWTON and corrected.record.kind in ("mean", "none"):
         noise = fitted.optimum.status.residual
+        if noise > _SHOWN and isinstance(precision, DensePrecision):
+            corrected = corrected._replace(precision=precision.wider(np.sqrt(1.0 + noise**2)))
     if not noise:
         return corrected
     error = float(np.hypot(corrected.record.error, noise))

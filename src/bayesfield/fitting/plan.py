@@ -155,10 +155,9 @@ def make_plan(objective: Objective, request: Request, engine: Engine | None = No
     reasons: tuple[str, ...] = ()
     if chosen:
         asked, reasons = _picked(objective, asked, request)
-    elif not asked.traits.has_log_z:
-        asked = asked.enough_for(objective.phases[0].cases)  # type: ignore[attr-defined]
     if not asked.traits.has_log_z:
-        asked = asked.for_fields(objective.free.graph, objective.free.design)  # type: ignore[attr-defined]
+        free = objective.free
+        asked = asked.for_fields(free.graph, free.design).enough_for(free.cases)  # type: ignore[attr-defined]
     by_engine = objective.with_engine(asked)
     counts = by_engine.counts()
     curvature = by_engine if request.response is None else by_engine.with_engine(request.response)
@@ -324,7 +323,7 @@ def _picked(objective: Objective, auto: Any, request: Request) -> tuple[Engine, 
             engine, reason = free.choose(replace(auto, max_entries=0))
             reason = f"{reason.partition(':')[0]}: an exact fit would take about {_rounded(long)} s of counted work"
     if not engine.traits.exact and free.samples and objective.prior.size <= SAMPLED_DENSE and dense(free.graph):
-        engine = Sampled().enough_for(free.cases)
+        engine = Sampled()
         reason = f"sampling was chosen: {reason.partition(': ')[2]}; messages say little of fields as dense"
     return engine, (reason,)
 

@@ -16,6 +16,7 @@ Plan = TypeVar("Plan")
 _CELLS = 1_000_000  # of data that a thread is worth
 _DENSE_PAIRS = 16  # entries of the matrix of all indicators for one of a table, up to which it is the faster way
 _INDICATORS = 8192  # cases whose indicators are multiplied together
+_COMPARED = 16_384  # rows that are compared at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +185,8 @@ def distinct_rows(rows: NDArray[Any]) -> tuple[IntArray, IntArray]:
         hashed *= np.uint64(0xBF58476D1CE4E5B9)
     _, where, which = np.unique(hashed, return_index=True, return_inverse=True)
     which = which.reshape(-1)
-    if len(where) < len(rows) and any((c != c[where][which]).any() for c in rows.T):
+    parts = [slice(k, k + _COMPARED) for k in range(0, len(rows), _COMPARED)]
+    if len(where) < len(rows) and any((rows[p] != rows[where[which[p]]]).any() for p in parts):
         _, where, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     return where, which.reshape(-1)
 

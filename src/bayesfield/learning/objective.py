@@ -442,14 +442,14 @@ class Objective:
         return self.prior.plus(self.phases[0].weight * free - observed)
 
     def sampled_factor(
-        self, free: FloatArray, observed: FloatArray | float
+        self, free: FloatArray, observed: FloatArray | float, dtype: type = np.float64
     ) -> tuple[FloatArray, tuple[FloatArray, bool]]:
-        """That P and its Cholesky factor. Far from an optimum, or by noise, it need not be positive definite;
-        w C + Λ⁻¹, which is above it and stands in, is."""
-        for taken in (observed, 0.0):
+        """That P and its Cholesky factor, of this type where that is enough. Far from an optimum, or by noise, it need
+        not be positive definite; w C + Λ⁻¹, which is above it and stands in, is."""
+        for taken, precise in ((observed, dtype), (observed, np.float64), (0.0, np.float64)):
             precision = self.sampled_precision(free, taken)
             try:
-                return precision, linalg.cho_factor(precision)
+                return precision, linalg.cho_factor(precision.astype(precise, copy=False))
             except linalg.LinAlgError:
                 continue
         raise IndefiniteCurvature("the sampled curvature is not positive definite: more chains are needed")

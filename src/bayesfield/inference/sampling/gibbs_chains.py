@@ -52,6 +52,13 @@ class Chains(NamedTuple):
     moves: Moves | None = None
 
 
+class Gathered(NamedTuple):
+    """Sums by batch, as of ``kernels.gibbs.scored``: alone (batches, n, Q), pairs (batches, 2 n, n)."""
+
+    alone: FloatArray
+    pairs: FloatArray
+
+
 class Colouring(NamedTuple):
     """Variables by colour, and where each colour begins."""
 
@@ -99,14 +106,15 @@ def run(
     sweeps: int,
     count: bool = True,
     scores: ScoredPairs | None = None,
+    gathered: list[Gathered] | None = None,
 ) -> FloatArray:
     """Sweeps of all chains, in place, batch b with potentials thetas[b]. Sums of tables by batch, (batches, T).
 
     scores: of fields whose interactions are products of scores, all of ``thetas`` among them. Sums are then right in
-    what they say of E[f], and no tables of ordinal items.
+    what they say of E[f], and no tables of ordinal items. gathered: where what they are made of is added.
     """
     if scores is not None and np.abs(thetas[:1] if thetas.strides[0] == 0 else thetas).max(initial=0.0) < _MODERATE:
-        return _scored(graph, thetas, states, seeds, sweeps, count, scores)
+        return _scored(graph, thetas, states, seeds, sweeps, count, scores, gathered)
     binary = graph.binary_pairs
 
     def batch(b: int) -> FloatArray:
@@ -133,6 +141,7 @@ def _scored(
     sweeps: int,
     count: bool,
     scores: ScoredPairs,
+    gathered: list[Gathered] | None,
 ) -> FloatArray:
     """log Z hangs on θ by a, b and the sum of all tables' first entries: dlog Z/dθ is what ``sums`` holds."""
     g = graph.arrays
@@ -141,22 +150,29 @@ def _scored(
     column = np.arange(len(row)) - g.node_ptr[row]
     u = np.zeros((n, most), dtype=np.float32)
     u[row, column] = scores.u
+    rows = n if gathered is None else 2 * n
 
-    def batch(b: int) -> FloatArray:
+    def batch(b: int) -> tuple[FloatArray, FloatArray, FloatArray]:
         first, last = (len(states) * k // len(thetas) for k in (b, b + 1))
         a, B = scores.natural(thetas[b], n)
         alone = np.zeros((n, most), dtype=np.float32)
         alone[row, column] = a
         field = gibbs_scored.ScoredField(g.cardinality, alone, u, B.astype(np.float32))
-        ones, pairs, sums = np.zeros((n, most)), np.zeros((n, n)), np.zeros(graph.n_entries)
+        ones, pairs, sums = np.zeros((n, most)), np.zeros((rows, n)), np.empty(0)
         gibbs_scored.sweep_scored(field, states[first:last], seeds[first:last], sweeps, count, ones, pairs)
         if count:
-            sums = scores.by_theta(ones[row, column], 0.5 * pairs)
+            sums = scores.by_theta(ones[row, column], 0.5 * pairs[:n])
             sums[g.node_ptr[:-1]] += (last - first) * sweeps
             sums[g.table_ptr[:-1]] += (last - first) * sweeps
-        return sums
+        return sums, ones, pairs
 
-    return np.array(parallel.blas_map(batch, range(len(thetas))))
+    if not count:
+        parallel.blas_map(batch, range(len(thetas)))
+        return np.broadcast_to(0.0, thetas.shape)
+    sums, *means = zip(*parallel.blas_map(batch, range(len(thetas))), strict=True)
+    if gathered is not None:
+        gathered.append(Gathered(*map(np.array, means)))
+    return np.array(sums)
 
 
 def _many_states(

@@ -247,22 +247,22 @@ def energies(graph: Graph, thetas: FloatArray, states: States) -> FloatArray:
         first, last = (len(states) * k // len(thetas) for k in (b, b + 1))
         finite = np.where(np.isfinite(theta), theta, _FORBIDDEN)
         if square:
-            result[first:last] = _quadratic(graph, finite, states[first:last])
+            result[first:last] = quadratic(graph, finite, states[first:last])
         else:
             kernel.energies(graph.arrays, finite, states[first:last], result[first:last])
     return result
 
 
-def _quadratic(graph: Graph, theta: FloatArray, states: States) -> FloatArray:
-    """The same but for a constant, where all is binary: hᵀx + xᵀJx, by products of matrices. On 40 variables with all
-    pairs it takes a twentieth of the time of looking up entries."""
+def quadratic(graph: Graph, theta: FloatArray, states: States) -> FloatArray:
+    """The same but for the energy of the state 0, where all is binary: hᵀx + xᵀJx, by products of matrices. On 40
+    variables with all pairs it takes a twentieth of the time of looking up entries."""
     g, n = graph.arrays, len(graph.arrays.cardinality)
     h = theta[g.node_ptr[:-1] + 1] - theta[g.node_ptr[:-1]]
     tables, pairs = theta[g.table_ptr[0] :].reshape(-1, 4), g.scope.reshape(-1, 2)
     J = np.zeros((n, n))
     J[pairs[:, 0], pairs[:, 1]] = tables[:, 3] - tables[:, 2] - tables[:, 1] + tables[:, 0]
-    np.add.at(h, pairs[:, 0], tables[:, 2] - tables[:, 0])
-    np.add.at(h, pairs[:, 1], tables[:, 1] - tables[:, 0])
+    for side, entry in ((0, 2), (1, 1)):
+        h += np.bincount(pairs[:, side], tables[:, entry] - tables[:, 0], n)
     x = states.astype(np.float64)
     result: FloatArray = np.einsum("cn,cn->c", x @ J + h, x)
     return result

@@ -47,15 +47,16 @@ class Moves(Protocol):
 
 
 class Single(NamedTuple):
-    """Gibbs sweeps, a variable at a time. scores: as ``gibbs_chains.run`` takes them."""
+    """Gibbs sweeps, a variable at a time. scores, gathered: as ``gibbs_chains.run`` takes them."""
 
     name: str = "single"
     scores: ScoredPairs | None = None
+    gathered: list[gibbs.Gathered] | None = None
 
     def run(
         self, graph: Graph, thetas: FloatArray, states: States, seeds: Seeds, sweeps: int, count: bool = True
     ) -> FloatArray:
-        return gibbs.run(graph, thetas, states, seeds, sweeps, count, self.scores)
+        return gibbs.run(graph, thetas, states, seeds, sweeps, count, self.scores, self.gathered)
 
     def copy(self) -> Single:
         return self

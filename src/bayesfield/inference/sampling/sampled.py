@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesfield import memory
+from bayesfield import memory, parallel
 from bayesfield.graph.scored import ScoredPairs, scored_pairs
 from bayesfield.inference.contract import Price, Traits
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.inference.sampling import gibbs_chains as gibbs
+from bayesfield.inference.sampling.controls import less_noise
 from bayesfield.inference.sampling.gibbs_chains import Chains
 from bayesfield.inference.sampling.mixing import Mixing, judge, unmixed_error
 from bayesfield.inference.sampling.moves import Clusters, Moves, Single, clusters_help, has_spins
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 
 _BATCHES = 16  # groups of chains: their spread is the Monte-Carlo error
 _MOST_CHAINS = 40_000  # that a fit takes by itself
-_MOST_STATES = 2e7  # of chains, for a mode
+_MOST_STATES = 2e7  # of chains, for a mode; …
+_WORTH = 8.0  # … where they know their noise each is worth so many
 _BRIEF = 4  # times fewer sweeps before a search is near
 _SHRINKABLE = 2000  # parameters up to which a dense target of the shrinkage is made
 MANY_NEIGHBOURS = 12  # on average, beyond which messages are not asked
@@ -89,10 +91,11 @@ class Sampled(Options):
         return replace(self, scores=graph.plan_with("scored pairs", design, lambda: scored_pairs(graph, design)))
 
     def enough_for(self, cases: float) -> Sampled:
-        """With as many chains as the data ask for: one Newton step's noise is about √(N / states) posterior sd. With
-        very many cases the error that _MOST_STATES leave is enough: widths are then too small by half its square."""
-        error = max(self.error, float(np.sqrt(cases / _MOST_STATES)))
-        return replace(self, chains=max(self.chains, min(4 * int(cases), _MOST_CHAINS)), error=error)
+        """With as many chains as the data ask for: one Newton step's noise is about √(N / states) posterior sd, of
+        scored pairs a fifth or less. With very many cases the error that _MOST_STATES leave is enough."""
+        each, states = (4.0, _MOST_STATES) if self.scores is None else (0.5, _WORTH * _MOST_STATES)
+        error = max(self.error, float(np.sqrt(cases / states)))
+        return replace(self, chains=max(self.chains, min(int(each * cases), _MOST_CHAINS)), error=error)
 
     @property
     def brief(self) -> Sampled:
@@ -150,6 +153,16 @@ class Sampled(Options):
     def begin(self, graph: Graph, theta: FloatArray, cases: IntArray | None = None) -> Chains:
         """Chains after their burn-in, which began at random, at low temperature, and at the cases (N, n) if given."""
         return self._begin(graph, np.broadcast_to(theta, (self.batches, len(theta))), cases)
+
+    def beside(self, graph: Graph, thetas: FloatArray, chains: Chains) -> Chains:
+        """Chains for ``spread`` that begin where those at potentials nearby ended, and burn in a fifth as long."""
+        memory.require(self.preview(graph), "sampling", "Take fewer chains: bf.Sampled(chains=…).")
+        last, moves = chains.states[-1], None
+        own = np.arange(self.chains) % (len(last) - len(last) % chains.groups)  # each in the way in which it began
+        if chains.moves is not None:
+            moves = self._moves(graph, thetas, chains.moves.name, self.chains)
+        begun, seeds = replace(self, burn_in=self.burn_in // 5), parallel.chain_seeds(self.seed + 1, self.chains)
+        return begun._burnt_in(graph, thetas, last[own], seeds, chains.groups, moves)
 
     def draws(self, graph: Graph, theta: FloatArray, n: int, seed: int) -> tuple[IntArray, Mixing | None]:
         """The states of n chains after burn_in + sweeps, (n, variables), and whether they mixed."""
@@ -233,13 +246,17 @@ class Sampled(Options):
 
     def _counted(self, graph: Graph, thetas: FloatArray, start: Chains, parts: int) -> Chains:
         moves = None if start.moves is None else start.moves.copy()
-        run = (moves or self._single).run
+        gathered: list[gibbs.Gathered] = []
+        run = (moves or Single(scores=self.scores, gathered=gathered if parts == 1 else None)).run
         states, seeds, sums = start.states[-1].copy(), start.seeds.copy(), np.zeros(thetas.shape)
         kept = np.empty((self.snapshots, *states.shape), dtype=np.int32)
         for k, part in enumerate(np.array_split(np.arange(self.sweeps), self.snapshots)):
             sums += run(graph, thetas, states, seeds, len(part))
             kept[k] = states
         means, lag = gibbs.normalised(graph.arrays, sums), start.lag + self.sweeps
+        if gathered and self.scores is not None:
+            ends = start.states[-1], states
+            means = less_noise(graph, self.scores, means, gathered, ends, self.sweeps)
         if lag < self._lag:
             return start._replace(states=kept, seeds=seeds, batch_means=means, lag=lag, moves=moves)
         mixing = judge(graph, thetas, start.early, kept, start.groups, lag, parts)

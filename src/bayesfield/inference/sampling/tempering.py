@@ -17,6 +17,7 @@ import numpy as np
 from bayesfield import memory, parallel
 from bayesfield.inference.sampling import gibbs_chains as gibbs
 from bayesfield.inference.sampling.mixing import energies as table_energies
+from bayesfield.inference.sampling.mixing import quadratic
 from bayesfield.kernels.gibbs import pairs as gibbs_pairs
 from bayesfield.kernels.gibbs import tempering as kernel
 from bayesfield.types import Cost, FloatArray
@@ -32,6 +33,7 @@ _GRID, _AT_EACH = 32, 5  # … which are annealed in so many steps, of so many s
 _ROUNDS, _SETTLE, _SWAPS = 2, 10, 30  # … and then swap: so many times, without and with counting …
 _MORE_ROUNDS, _LEAST_RATE = 6, 0.2  # … and on, while a rate is below that: where phases change within one step
 _LEVELS_A_ROUND = 8  # a sweep of a longer ladder is as many rounds of swaps as states need to climb on
+_SQUARE = 8  # times the ends of pairs, up to which n² products are faster than looking them up
 _COOLING = 2  # sweeps at each temperature for the states that a ladder begins with
 _GAUSSIAN = 0.564  # rejection rate over β-step times sd of θ(x), where that is small: 1/√π
 _APART = 1 << 40  # between the seeds of ladders and those of the chains themselves
@@ -171,14 +173,18 @@ def energies_of(graph: Graph, thetas: FloatArray, states: States) -> FloatArray:
     if not graph.binary_pairs or not np.isfinite(thetas[:1] if thetas.strides[0] == 0 else thetas).all():
         return table_energies(graph, thetas, states)
     g, result = graph.arrays, np.empty(len(states))
+    square = len(g.cardinality) ** 2 <= _SQUARE * len(g.scope)
 
     def batch(b: int) -> None:
         first, last = (len(states) * k // len(thetas) for k in (b, b + 1))
         theta = np.ascontiguousarray(thetas[b])
-        kernel.pair_energies(g, gibbs_pairs.pair_odds(g, theta), states[first:last], result[first:last])
+        if square:
+            result[first:last] = quadratic(graph, theta, states[first:last])
+        else:
+            kernel.pair_energies(g, gibbs_pairs.pair_odds(g, theta), states[first:last], result[first:last])
         result[first:last] += theta[g.node_ptr[:-1]].sum() + theta[g.table_ptr[:-1]].sum()
 
-    parallel.thread_map(batch, range(len(thetas)))
+    parallel.blas_map(batch, range(len(thetas)))
     return result
 
 

@@ -4,8 +4,10 @@
 
 Binary items and ordinal ones are such fields (graph.scored). A state costs one product with a row of B and no look-up.
 What is counted are the conditional probabilities of each item's states, and E[u_i | rest] u_j for all pairs, at the
-states of j when i is drawn: those of this sweep for j before i, of the last one for j behind it. Both are products of
-matrices over chains and sweeps, made by BLAS a few sweeps at a time. Single precision: a probability is right to 1e-6,
+states of j when i is drawn: those of this sweep for j before i, of the last one for j behind it. Beside it the
+surprises, u_i as drawn − E[u_i | rest], alone and times u_j: their means are zero, so that they tell the noise of all
+else (inference.sampling.controls). These are products of matrices over chains and sweeps, made by BLAS a few sweeps at
+a time. Single precision: a probability is right to 1e-6,
 which no count of drawn states can tell from exact ones.
 """
 
@@ -49,7 +51,7 @@ class ScoredLane(NamedTuple):
 
 
 class Sweeps(NamedTuple):
-    """What FLUSH sweeps leave: (n, FLUSH · WIDTH) E[u_i | rest], and u_i before and after."""
+    """What FLUSH sweeps leave: E[u_i | rest], below it the surprises, (2 n, FLUSH · WIDTH); u_i before and after."""
 
     mean: np.ndarray
     before: np.ndarray
@@ -68,7 +70,8 @@ def sweep_scored(
 ) -> None:
     """Sweeps of all chains. states (chains, n) and seeds (chains, 2) are moved on in place.
 
-    alone (n, Q) gathers Σ p(x_i = s | rest) and pairs (n, n) Σ E[u_i | rest] u_j, if ``count``.
+    alone (n, Q) gathers Σ p(x_i = s | rest) and pairs (n, n) Σ E[u_i | rest] u_j, if ``count``; in pairs (2 n, n) those
+    of the surprises follow, alone on their diagonal.
     """
     n, most = f.alone.shape
     bits = np.zeros(WIDTH, dtype=np.int32)
@@ -79,7 +82,7 @@ def sweep_scored(
     u, x = np.zeros((n, WIDTH), dtype=np.float32), np.zeros((n, WIDTH), dtype=np.float32)
     columns = FLUSH * WIDTH if count else 0
     kept = Sweeps(
-        np.zeros((n, columns), dtype=np.float32),
+        np.zeros((len(pairs), columns), dtype=np.float32),
         np.zeros((n, columns), dtype=np.float32),
         np.zeros((n, columns), dtype=np.float32),
     )
@@ -97,8 +100,7 @@ def sweep_scored(
                     _keep(f, i, sweep % FLUSH, width, u[i], lane, kept, alone)
                 _draw(f, i, u[i], x[i], lane)
                 if count:
-                    first = (sweep % FLUSH) * WIDTH
-                    kept.after[i, first : first + WIDTH] = u[i]
+                    _keep_drawn(i, sweep % FLUSH, width, u[i], lane, kept)
             if count and (sweep % FLUSH == FLUSH - 1 or sweep == sweeps - 1):
                 _flush(kept, pairs)
         _store(states, seeds, start, width, x, lane)
@@ -207,6 +209,21 @@ def _keep(
 
 
 @jit
+def _keep_drawn(i: int, at: int, width: int, u: np.ndarray, lane: ScoredLane, kept: Sweeps) -> None:
+    first = at * WIDTH
+    after, n = kept.after[i], len(kept.after)
+    for c in range(WIDTH):
+        after[first + c] = u[c]
+    if len(kept.mean) == n:
+        return
+    surprise = kept.mean[n + i]
+    for c in range(WIDTH):
+        surprise[first + c] = u[c] - lane.mean[c]
+    for c in range(width, WIDTH):
+        surprise[first + c] = _ZERO
+
+
+@jit
 def _draw(f: ScoredField, i: int, u: np.ndarray, x: np.ndarray, lane: ScoredLane) -> None:
     """The first state up to which the probability is above a uniform number."""
     for c in range(WIDTH):
@@ -227,11 +244,16 @@ def _draw(f: ScoredField, i: int, u: np.ndarray, x: np.ndarray, lane: ScoredLane
 
 @jit
 def _flush(kept: Sweeps, pairs: FloatArray) -> None:
+    n = pairs.shape[1]
     behind = np.dot(kept.mean, kept.before.T)
     ahead = np.dot(kept.mean, kept.after.T)
-    for i in range(len(pairs)):
-        for j in range(len(pairs)):
-            pairs[i, j] += ahead[i, j] if j < i else behind[i, j]
+    for k in range(len(pairs)):
+        i = k % n
+        for j in range(n):
+            if j != i:
+                pairs[k, j] += ahead[k, j] if j < i else behind[k, j]
+        if k >= n:
+            pairs[k, i] += np.sum(kept.mean[k])
     kept.mean[:] = _ZERO  # a last flush may have fewer sweeps
 
 

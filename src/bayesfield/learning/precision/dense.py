@@ -96,6 +96,10 @@ class DensePrecision(Precision):
         result: FloatArray = np.sqrt(np.einsum("ij,ij->j", inverse, inverse))
         return result
 
+    def wider(self, factor: float) -> DensePrecision:
+        """With all sd so many times as large."""
+        return DensePrecision(self._matrix / factor**2, self._lower / factor)
+
     def mixed(self, mean: FloatArray, rate: float) -> DensePrecision:
         """(1 − ρ) P + ρ P̄; where that is not positive definite, as P̄ need not be with hidden variables, a step that is.
 

@@ -153,9 +153,11 @@ def _narrow(cases: float, size: int) -> str:
     )
 
 
-def pseudo_likelihood_map(cases: Cases, prior: GaussianPrior, tolerance: float = 1e-6) -> FloatArray:
+def pseudo_likelihood_map(
+    cases: Cases, prior: GaussianPrior, tolerance: float = 1e-6, start: FloatArray | None = None
+) -> FloatArray:
     """The pseudo-likelihood's optimum: cheap, consistent, and a good start for dense fields. tolerance: its distance at
-    most, in posterior sd over all parameters."""
+    most, in posterior sd over all parameters. start: instead of the prior's location."""
     whole = cases if cases.complete else replace(cases, clamped=None)
     near = composite_objective(whole, prior)
-    return np.asarray(composite_map(near, prior.location, tolerance).parameters)
+    return np.asarray(composite_map(near, prior.location if start is None else start, tolerance).parameters)

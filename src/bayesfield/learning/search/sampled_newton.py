@@ -7,6 +7,7 @@ free phase is sampled; clamped ones keep an engine that has log Z.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,13 +35,18 @@ _APPROACH = 3  # steps before iterates are averaged
 _FEWEST = 4  # iterates in an average whose scatter is trusted
 _FORGOTTEN = 0.1  # posterior sd: difference that chains from other beginnings may have, …
 _NOISE = 3.0  # … and times its own noise; 1 ± 0.1 of it where chains mix, with some hundred parameters
+_MOST_STATES, _ROUGHEST = 4e7, 0.3  # of chains, after which a mode with such an error is taken, in posterior sd
 _RESIDUAL = "the residual is the Monte-Carlo error in posterior sd"
-_ROUGH, _MANY_CASES = 0.2, 50_000  # posterior sd (rms) of a start; with fewer cases it is found anyway
+_ROUGH, _MANY_CASES = 0.2, 50_000  # posterior sd (rms) of a start, from that of so many cases; fewer take all
 _ROUNDS, _FILLED = 10, 4  # of stochastic EM, and how many of the last are averaged
 _NEAR = 0.3  # posterior sd: after a step as short (rms), the covariance of the step before is as good
 _STATES = 40_960  # of chains, for a covariance by bits: 3 % of an entry, averaged over iterates; …
-_PER_PARAMETER = 20  # … more where the inverse, too large by 1 / (1 − F / states), would need them
-_FEW = 1000  # parameters whose P is factored at every step
+_WIDTHS = 0.0125  # relative error of widths (rms): of some hundreds one is then 4 % off
+_MANY = 2  # … more for very many parameters, …
+_LEAST_TOLD = 0.3  # … as the inverse would not be known with states that are fewer
+_FEW = 1000  # parameters whose P is made at every step
+_SLOW = 0.5  # share of a step's length that the next may have, where P is kept for many parameters
+_PROBES = 256  # random signs
 _LONGEST, _FAST = 2.0, 3.0  # posterior sd: longest step of any parameter; times as long, after a long one
 _LONG, _LOST = (
     1.0,
@@ -60,8 +66,7 @@ def sampled_newton(
     engine: Sampled = phase.engine
     here, chains = start.copy(), None
     iterates: list[FloatArray] = []
-    gathered = _Gathered()
-    log: list[Iteration] = []
+    curvature, log = _Curvature(objective), list[Iteration]()
     error = np.full(len(start), np.inf)
     converged, far, lost = False, np.inf, 0
     approach, way = phase.with_engine(engine.brief), _Way(here, here - here, 0.0)
@@ -74,15 +79,11 @@ def sampled_newton(
             here = way.end
             continue
         averaged = len(log) >= _APPROACH and not lost
-        if averaged or far > _NEAR:
-            found = _covariance(phase, answer)
-            guessed = objective.observed_covariance(here)
-        if far > _NEAR or len(start) <= _FEW:  # averages of iterates hang little on the curvature of their steps
-            precision, factor = objective.sampled_factor(found.shrunk, guessed)
-            sd = _sd(factor)
-        step, share = _step(factor, gradient, sd, _LONGEST * (_FAST if lost else 1.0))
+        curvature.look(answer, here, far, averaged)
+        step, share = curvature.step(gradient, _LONGEST * (_FAST if lost else 1.0))
+        sd = curvature.sd
         far = float(np.sqrt(np.mean((step / sd) ** 2))) if len(step) else 0.0
-        lost = lost + 1 if _long(far / share, phase, answer, factor) else 0
+        lost = lost + 1 if _long(far / share, phase, answer, curvature) else 0
         if lost and not log:
             way = _from_prior(objective, approach, here)
             if way.overshot(gradient, _BEYOND):
@@ -95,17 +96,16 @@ def sampled_newton(
         progress.tell(log[-1])
         if averaged:
             iterates.append(here)
-            gathered.add(found, guessed)
         if len(iterates) >= _FEWEST:
             error = np.std(iterates, axis=0, ddof=1) / np.sqrt(len(iterates)) / sd
-            converged = bool(np.sqrt(np.mean(error**2)) < engine.error)
+            rms, spent = float(np.sqrt(np.mean(error**2))), len(iterates) * engine.chains * engine.sweeps
+            converged = rms < engine.error and curvature.rough < _WIDTHS
+            converged = converged or (rms < _ROUGHEST and spent > _MOST_STATES)
     mean = np.mean(iterates, axis=0) if iterates else here
-    average = precision
-    if gathered.count:
-        average = objective.sampled_precision(gathered.free(phase, mean), gathered.hidden / gathered.count)
+    average = curvature.average(mean)
     point = _point(objective, mean, chains)
     outcome = Outcome.OPTIMUM if converged else Outcome.TIME_UP if progress.expired else Outcome.NO_OPTIMUM
-    status = _status(outcome, error, log, chains, _met(objective, engine, point, average))
+    status = _status(outcome, error, log, chains, _met(objective, engine, point, curvature))
     return Optimum(point, status, tuple(log)), average, error
 
 
@@ -153,14 +153,12 @@ def _from_prior(objective: Objective, approach: GraphPhase, start: FloatArray) -
     return _Way(origin, start - origin, float(gradient @ (start - origin)))
 
 
-def _long(length: float, phase: GraphPhase, answer: Answer, factor: tuple[FloatArray, bool]) -> bool:
+def _long(length: float, phase: GraphPhase, answer: Answer, curvature: _Curvature) -> bool:
     """Whether a step of this length, root mean square in posterior sd, is long, and by more than the chains' noise."""
     if length <= _LONG:
         return False
     each = phase.weight * np.array([phase.design.expectations(t) for t in answer.state.batch_means])
-    away = (each - each.mean(axis=0)) / np.sqrt(len(each) * (len(each) - 1))
-    noise = np.sqrt(np.einsum("bf,fb->", away, linalg.cho_solve(factor, away.T)) / away.shape[1])
-    return bool(length > _NOISE * noise)
+    return length > _NOISE * curvature.noise([each])
 
 
 def sampled_gradient(objective: Objective, parameters: FloatArray, mean: FloatArray) -> FloatArray:
@@ -178,8 +176,13 @@ def sampled_start(objective: Objective, seed: int) -> FloatArray:
     """Where a sampled search begins: the pseudo-likelihood's optimum, holes filled where there are any."""
     cases = objective.data.cases
     if cases.complete:
-        rough = _ROUGH * np.sqrt(objective.size) if objective.weight > _MANY_CASES else 1e-6
-        return pseudo_likelihood_map(cases, objective.prior, rough)
+        if objective.weight <= _MANY_CASES:
+            return pseudo_likelihood_map(cases, objective.prior)
+        near, every = objective.prior.location, len(cases.codes) // _MANY_CASES
+        if cases.weights is None and every > 1:
+            some = cases.codes[::every]
+            near = pseudo_likelihood_map(replace(cases, codes=some, weight=float(len(some))), objective.prior)
+        return pseudo_likelihood_map(cases, objective.prior, _ROUGH * np.sqrt(objective.size), near)
     return stochastic_em(objective, seed)
 
 
@@ -211,7 +214,7 @@ def _filled(column: IntArray, rng: np.random.Generator) -> IntArray:
     return np.where(column < 0, rng.choice(seen, len(column)) if len(seen) else 0, column)
 
 
-def _met(objective: Objective, engine: Sampled, final: Point, precision: FloatArray) -> tuple[float, float | None]:
+def _met(objective: Objective, engine: Sampled, final: Point, curvature: _Curvature) -> tuple[float, float | None]:
     """How far other chains, begun anew, are from those of the search, in posterior sd; and whether all have mixed.
 
     √(dᵀP⁻¹d / F), over all directions and not parameter by parameter: what chains do not cross is stiff, and moves each
@@ -221,7 +224,7 @@ def _met(objective: Objective, engine: Sampled, final: Point, precision: FloatAr
     """
     phase: GraphPhase = objective.free
     graph, answer = phase.graph, final.answers[0]
-    if not len(precision):
+    if not objective.size:
         return 0.0, answer.status.mixing
     theta, other = answer.found[0], replace(engine, seed=engine.seed + 1)
     anew = other.infer(graph, theta, other.begin(graph, theta, objective.observed_codes()))
@@ -229,71 +232,153 @@ def _met(objective: Objective, engine: Sampled, final: Point, precision: FloatAr
     expectations = phase.design.expectations
     each = [phase.weight * np.array([expectations(t) for t in c.batch_means]) for c in (anew.state, answer.state)]
     gap = each[0].mean(axis=0) - each[1].mean(axis=0)
-    away = np.concatenate([(b - b.mean(axis=0)) / np.sqrt(len(b) * (len(b) - 1)) for b in each])
-    try:
-        factor = linalg.cho_factor(precision)
-    except linalg.LinAlgError:  # refused elsewhere, with the parameters named
-        return 0.0, mixing
-    size = float(np.sqrt(gap @ linalg.cho_solve(factor, gap) / len(gap)))
-    noise = float(np.sqrt(np.einsum("bf,fb->", away, linalg.cho_solve(factor, away.T)) / len(gap)))
-    return (size if size > _NOISE * noise else 0.0), mixing
+    size = float(np.sqrt(gap @ curvature.solve(gap) / len(gap)))
+    return (size if size > _NOISE * curvature.noise(each) else 0.0), mixing
 
 
 class _Covariance(NamedTuple):
-    """Of the features over sampled states: as it is, shrunk, and the variance of its entries where that is known."""
+    """Of the features over so many states: as it is, shrunk, and the variance of its entries where that is known."""
 
     bare: FloatArray
     shrunk: FloatArray
     noise: FloatArray | None
+    states: int
 
 
 def _covariance(phase: GraphPhase, answer: Answer) -> _Covariance:
     """By bits where features have two values and no other estimate could help: on dense fields."""
     if dense(phase.graph):
         states = answer.state.states
-        enough = max(_STATES, _PER_PARAMETER * phase.design.matrix.shape[1]) // len(states) + 1
-        found = pooled_covariance(phase.graph, phase.design, states[:, :enough])
+        states = states[:, : max(_STATES, _MANY * phase.design.matrix.shape[1]) // len(states) + 1]
+        found = pooled_covariance(phase.graph, phase.design, states)
         if found is not None:
-            return _Covariance(found, found, None)
+            return _Covariance(found, found, None, states.shape[0] * states.shape[1])
     response: SampleResponse = phase.response(answer)  # type: ignore[assignment]
     shrink: bool = phase.engine.shrink  # type: ignore[attr-defined]
-    return _Covariance(response.bare(), response.covariance(), response.noise() if shrink else None)
+    return _Covariance(
+        response.bare(),
+        response.covariance(),
+        response.noise() if shrink else None,
+        math.prod(answer.state.states.shape[:2]),
+    )
 
 
-class _Gathered:
-    """Sums over iterates: of sample covariances, of the variances of their entries, and of what is hidden."""
+class _Curvature:
+    """P that steps are taken by, and the covariances at iterates, of which the posterior's P is made.
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.hidden: FloatArray | float = 0.0
+    With few parameters both are made at every iterate. With many one of the first steps' serves while steps become
+    shorter, in single precision, and sd are by probes.
+    """
+
+    def __init__(self, objective: Objective) -> None:
+        self.objective, self.many = objective, objective.size > _FEW
+        self.factor: tuple[FloatArray, bool] = np.empty((0, 0)), False
+        self.sd = np.empty(0)
+        self._latest: tuple[_Covariance, FloatArray | float] | None = None
+        self._before = 0.0
+        self._count, self._states, self._made_of = 0, 0, 0
         self._bare: FloatArray | None = None
         self._noise: FloatArray | None = None
+        self._hidden: FloatArray | float = 0.0
+        self._along: FloatArray | None = None  # P⁻¹ at the first iterate that counts
+        self._widths: list[FloatArray] = []
 
-    def add(self, found: _Covariance, hidden: FloatArray | float) -> None:
-        self.count += 1
-        self.hidden = self.hidden + hidden
-        self._bare = _plus(self._bare, found.bare)
-        self._noise = self._noise if found.noise is None else _plus(self._noise, found.noise)
+    def look(self, answer: Answer, here: FloatArray, far: float, averaged: bool) -> None:
+        """far: length of the last step. averaged: whether it is from iterates that count."""
+        phase, objective = self.objective.free, self.objective
+        if self.many:
+            anew, kept = far > max(_NEAR, _SLOW * self._before), averaged and self._states < _MANY * objective.size
+        else:
+            anew, kept = averaged or far > _NEAR, averaged
+        self._before = far if np.isfinite(far) else self._before
+        if anew or kept:
+            found, hidden = _covariance(phase, answer), objective.observed_covariance(here)
+            self._latest = found, hidden
+        if anew:
+            _, self.factor = objective.sampled_factor(found.shrunk, hidden, np.float32 if self.many else np.float64)
+            self.sd, self._made_of = self._probed().sd if self.many else _sd(self.factor), found.states
+        if kept:
+            self._count, self._states = self._count + 1, self._states + found.states
+            self._hidden = self._hidden + hidden
+            self._bare, self._latest = _plus(self._bare, found.bare), None
+            self._noise = self._noise if found.noise is None else _plus(self._noise, found.noise)
+            if not self.many:
+                self._along = self.solve(np.eye(objective.size)) if self._along is None else self._along
+                self._widths.append(np.einsum("fp,fp->p", self._along, found.bare @ self._along))
 
-    def free(self, phase: GraphPhase, parameters: FloatArray) -> FloatArray:
-        """The mean covariance, shrunk once, by what noise is left in the mean."""
-        assert self._bare is not None
-        mean = self._bare / self.count
+    @property
+    def rough(self) -> float:
+        """Relative error of the widths, root mean square, by the scatter over iterates: d(P⁻¹)_ii = −N uᵀ dC u with u
+        the column of P⁻¹."""
+        if len(self._widths) < _FEWEST or self._along is None:
+            return 0.0
+        error = np.std(self._widths, axis=0, ddof=1) / np.sqrt(len(self._widths))
+        error = 0.5 * self.objective.free.weight * error / np.diag(self._along)
+        return float(np.sqrt(np.mean(error**2)))
+
+    def solve(self, vectors: FloatArray) -> FloatArray:
+        """P⁻¹v"""
+        result: FloatArray = linalg.cho_solve(self.factor, vectors.astype(self.factor[0].dtype), check_finite=False)
+        return result.astype(np.float64)
+
+    def step(self, gradient: FloatArray, most: float) -> tuple[FloatArray, float]:
+        """P⁻¹g, shortened to a share of it where it would carry a parameter further than that, in posterior sd."""
+        step = self.solve(gradient)
+        longest = float(np.abs(step / self.sd).max(initial=0.0))
+        share = min(1.0, most / max(longest, 1e-300))
+        return step * share, share
+
+    def noise(self, each: list[FloatArray]) -> float:
+        """Of differences of means of batches, each (batches, F): root mean square in posterior sd."""
+        away = np.concatenate([(b - b.mean(axis=0)) / np.sqrt(len(b) * (len(b) - 1)) for b in each])
+        return float(np.sqrt(np.einsum("bf,fb->", away, self.solve(away.T)) / away.shape[1]))
+
+    def average(self, parameters: FloatArray) -> FloatArray:
+        """P of the mean covariance, shrunk once, by what noise is left in the mean.
+
+        M states leave (N Ĉ + Λ⁻¹)⁻¹ too wide, as if N C counted 1 − t times: t = tr(N C P⁻¹) / M, the parameters that
+        the data tell for each state (the deterministic equivalent of a sample covariance). So it is taken 1 / (1 − t)
+        times. The P of steps tells t, which has that fault itself.
+        """
+        objective, phase = self.objective, self.objective.free
+        if self._bare is None:
+            if self._latest is None:
+                return np.empty((0, 0))
+            return objective.sampled_precision(self._latest[0].shrunk, self._latest[1])
+        mean = self._bare
+        mean /= self._count
         if self._noise is None:
-            return mean
-        engine: Sampled = phase.engine  # type: ignore[assignment]
-        target = engine.target(phase.graph, phase.design, phase.design.potentials(parameters))
-        if target is not None:
-            weight = shrinkage(mean, self._noise / self.count**2, target)
-            mean = (1.0 - weight) * mean + weight * target
-        return mean
+            mean /= max(1.0 - self._told() / self._states, _LEAST_TOLD)
+        else:
+            target = phase.engine.target(phase.graph, phase.design, phase.design.potentials(parameters))
+            if target is not None:
+                weight = shrinkage(mean, self._noise / self._count**2, target)
+                mean = (1.0 - weight) * mean + weight * target
+        return objective.sampled_precision(mean, self._hidden / self._count)
+
+    def _told(self) -> float:
+        """tr(N C P⁻¹), as if N C were the same multiple of Λ⁻¹ in all directions."""
+        size = self.objective.size
+        raw = min(max(size - self._probed().held, 0.0), 0.999 * size)
+        ratio = raw / (size - raw) / max(1.0 - raw / self._made_of, _LEAST_TOLD)
+        return size * ratio / (1.0 + ratio)
+
+    def _probed(self) -> _Probed:
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], (self.objective.size, _PROBES))
+        solved = self.solve(signs)
+        sd = np.sqrt(np.maximum((signs * solved).mean(axis=1), 1e-300))
+        return _Probed(sd, float(np.sum(solved * self.objective.prior.times(signs)) / _PROBES))
+
+
+class _Probed(NamedTuple):
+    """√diag(P⁻¹) and tr(Λ⁻¹P⁻¹), by random signs: each sd to an eleventh of it."""
+
+    sd: FloatArray
+    held: float
 
 
 def _plus(total: FloatArray | None, one: FloatArray) -> FloatArray:
-    if total is None:
-        return one.copy()
-    total += one
-    return total
+    return one.copy() if total is None else np.add(total, one, out=total)
 
 
 def _sd(factor: tuple[FloatArray, bool]) -> FloatArray:
@@ -303,16 +388,6 @@ def _sd(factor: tuple[FloatArray, bool]) -> FloatArray:
     inverse, _ = linalg.lapack.dtrtri(np.triu(factor[0]), lower=0)
     result: FloatArray = np.sqrt(np.einsum("ij,ij->i", inverse, inverse))
     return result
-
-
-def _step(
-    factor: tuple[FloatArray, bool], gradient: FloatArray, sd: FloatArray, most: float
-) -> tuple[FloatArray, float]:
-    """P⁻¹g, shortened to a share of it where it would carry a parameter further than that, in posterior sd."""
-    step: FloatArray = linalg.cho_solve(factor, gradient)
-    longest = float(np.abs(step / sd).max(initial=0.0))
-    share = min(1.0, most / max(longest, 1e-300))
-    return step * share, share
 
 
 def _iteration(number: int, gradient: FloatArray, step: FloatArray, sd: FloatArray) -> Iteration:
