@@ -9,6 +9,7 @@ import bayesfield as bf
 from bayesfield.learning.objective import gaussian
 from bayesfield.learning.phases.cases import field_objective
 from bayesfield.learning.phases.sequences import sequence_objective
+from bayesfield.learning.search import minimise
 from bayesfield.learning.search.minimise import lbfgs, newton
 from bayesfield.learning.search.moment_matching import pseudo_moments
 
@@ -318,3 +319,21 @@ def test_weights_that_cannot_be():
         bf.loo(fitted)
     with pytest.raises(bf.InvalidInput, match="weighted"):
         bf.predictive_check(fitted)
+
+
+def test_time_ends_the_newton_steps_after_a_search_without_curvature(monkeypatch):
+    class Over(minimise.Progress):
+        asked = 0
+
+        @property
+        def expired(self):
+            self.asked += 1
+            return True
+
+    field = bf.grid(3, 3)
+    objective = field_objective(field, bf.sample(field, np.full(21, 0.3), 100, 0), bf.Normal(variance=1.0), bf.Exact())
+    monkeypatch.setattr(minimise, "quasi_newton", lambda *_: None)  # which leaves all to those steps
+    progress = Over()
+    found = lbfgs(objective, np.zeros(21), 1e-6, 10, progress)
+    assert found.status.outcome is bf.Outcome.TIME_UP
+    assert progress.asked == 2  # within the first step's conjugate gradients, and after

@@ -59,12 +59,16 @@ class MatrixFree(Precision):
         out = np.column_stack([self.solve_roughly(column, _SOLVED) for column in columns.T])
         return out if vectors.ndim == 2 else out[:, 0]
 
-    def solve_roughly(self, vector: FloatArray, residual: float) -> FloatArray:
-        """P⁻¹ times one vector, by conjugate gradients up to that part of the vector's length."""
+    def solve_roughly(
+        self, vector: FloatArray, residual: float, each: Callable[[FloatArray], None] | None = None
+    ) -> FloatArray:
+        """P⁻¹ times one vector, by conjugate gradients up to that part of the vector's length. each: called with what
+        every step of them has."""
         shape = (self.size, self.size)
         matrix = LinearOperator(shape, matvec=self.product, dtype=np.float64)
         nearly = self.near.solve if self.near is not None else lambda v: v.ravel() / self.scale**2
-        found, left = cg(matrix, vector, rtol=residual, maxiter=500, M=LinearOperator(shape, nearly, dtype=np.float64))
+        nearby = LinearOperator(shape, nearly, dtype=np.float64)
+        found, left = cg(matrix, vector, rtol=residual, maxiter=500, M=nearby, callback=each)
         if left or not np.isfinite(found).all():
             raise IndefiniteCurvature(f"{Outcome.INDEFINITE.value} (conjugate gradients did not come to an end)")
         result: FloatArray = found

@@ -216,17 +216,24 @@ def lbfgs(
         except _TimeUp:
             return ended(Outcome.TIME_UP, best, log)
         if np.isfinite(best.value) and left > tolerance and not (costly and left <= near):
-            best = _polished(objective, best, tolerance, log)
+            best = _polished(objective, best, tolerance, log, progress)
+            if progress.expired:
+                return ended(Outcome.TIME_UP, best, log)
     close = np.abs(best.gradient).max(initial=0.0) <= near * scale
     return ended(Outcome.OPTIMUM if close and np.isfinite(best.value) else Outcome.NO_OPTIMUM, best, log)
 
 
-def _polished(objective: Objective, point: Point, tolerance: float, log: Log) -> Point:
-    """Newton steps of full length, as long as each makes the gradient ten times smaller."""
+def _polished(objective: Objective, point: Point, tolerance: float, log: Log, progress: Progress) -> Point:
+    """Newton steps of full length, as long as each makes the gradient ten times smaller and there is time."""
+
+    def in_time(_: FloatArray) -> None:
+        if progress.expired:
+            raise _TimeUp
+
     for _ in range(_POLISH):
         try:
-            direction = -by_products(objective, point).solve_roughly(point.gradient, _RESIDUAL)
-        except IndefiniteCurvature:
+            direction = -by_products(objective, point).solve_roughly(point.gradient, _RESIDUAL, in_time)
+        except (IndefiniteCurvature, _TimeUp):
             break
         distance = float(np.sqrt(max(-float(direction @ point.gradient), 0.0)))
         new = objective.at(point.parameters + direction)
