@@ -1,0 +1,66 @@
+"""From observations of hidden labels to the posterior of all parameters: of the labels' law and of the emission."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bayesfield.fitting.pipeline import fit_objective
+from bayesfield.fitting.plan import Correction, request
+from bayesfield.learning.objective import Objective, gaussian
+from bayesfield.learning.phases.observed import observed_chains
+from bayesfield.learning.search.expectation import hidden_start
+from bayesfield.learning.search.optimum import Watch
+from bayesfield.model.emissions.hidden import HiddenField, HiddenModel, as_ends, as_observations
+from bayesfield.model.prior import Prior
+from bayesfield.posterior.posterior import Posterior
+from bayesfield.types import FloatArray
+
+
+_BUDGET = 5.0  # seconds of counted work that a correction may take
+
+
+def fit_hidden(
+    field: HiddenField,
+    y: Any,
+    prior: Prior | None = None,
+    *,
+    lengths: Any = None,
+    correction: Correction = "auto",
+    start: Any = None,
+    tolerance: float = 1e-6,
+    max_iterations: int = 200,
+    rng: np.random.Generator | int | None = 0,
+    budget: float = _BUDGET,
+    time_limit: float | None = None,
+    verbose: bool | None = None,
+    watch: Watch | None = None,
+) -> Posterior:
+    """The Gaussian posterior of a hidden field's parameters, given what is observed of its labels.
+
+    field: from ``bf.hidden_field``. y: (n,) or (n, D), an observation of each label, NaN where it is missing: lattices
+    in row order. lengths: of sequences, where a chain has several end to end. prior: by default Gaussian in all
+    parameters, weak, at the scale of the data (each emission says how); ``bf.Normal(variance=1e8)`` is flat. start:
+    parameters to begin from; by default those of some steps of EM. The rest as in ``bf.fit``.
+
+    Labels may change places without any change to what is observed. Those of the posterior are in the order of their
+    means (of the first column), and it is that of one mode.
+    """
+    values = as_observations(y)
+    model = field.bound(values)
+    asked = request(
+        model.default_prior(values) if prior is None else prior, correction=correction, start=start,
+        tolerance=tolerance, max_iterations=max_iterations, rng=rng, budget=budget, time_limit=time_limit,
+        verbose=verbose, watch=watch,
+    )  # fmt: skip
+    objective = read_hidden(model, values, lengths, asked.prior)
+    if start is None:
+        asked = replace(asked, start=hidden_start(objective, rng))
+    return fit_objective(model, objective, asked)
+
+
+def read_hidden(model: HiddenModel, y: FloatArray, lengths: Any, prior: Prior) -> Objective:
+    """The objective of observations."""
+    return observed_chains(model, y, as_ends(lengths, len(y)), gaussian(prior, model))
