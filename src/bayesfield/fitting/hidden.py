@@ -18,8 +18,7 @@ from bayesfield.model.prior import Prior
 from bayesfield.posterior.posterior import Posterior
 from bayesfield.types import FloatArray
 
-
-_BUDGET = 5.0  # seconds of counted work that a correction may take
+_BUDGET = 3.0  # seconds of counted work that a correction may take
 
 
 def fit_hidden(

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesfield.inference.contract import Engine, Price, Traits
-from bayesfield.inference.trees.chain import ChainMarginals, chain_marginals, chain_tangent
+from bayesfield.inference.trees.chain import ChainMarginals, chain_tangent, shared_marginals
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.kernels.chains.passes import ChainArrays
 from bayesfield.learning.phases.base import Answer, Phase
@@ -76,7 +76,7 @@ class MarkovPhase(Phase):
 
     def price(self, size: int) -> Price:
         K, n = self.law.labels, float(self.ptr[-1])
-        return Price(1e-4 + n * (5e-9 * K * K + 3e-8 * K), 1e-3 + 1.5e-9 * n * K * (K + 3) * size)
+        return Price(5e-4 + n * (1e-9 * K * K + 2.5e-8 * K), 1e-3 + 1.5e-9 * n * K * (K + 3) * size)
 
     def bytes(self) -> float:
         return 8.0 * float(self.ptr[-1]) * self.law.labels * 10 + 3 * 8.0 * _NUMBERS
@@ -86,15 +86,25 @@ class MarkovPhase(Phase):
         return ChainArrays(self.ptr, np.zeros(int(self.ptr[-1]), dtype=np.int64))
 
     def tables(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Log-potentials of the labels (n, K), the starts' among them, and of the moves (1, K, K)."""
+        """Log-potentials of the labels (n, K), the starts' among them, and of the moves (K, K)."""
         law, eta = self.model.split(parameters)
         first, moves = self.law.tables(law)
         node = self.views.tables(eta)
         node[self.ptr[:-1]] += first
-        return node, moves[None]
+        return node, moves
 
     def marginals(self, parameters: FloatArray) -> ChainMarginals:
-        return chain_marginals(self.chains, *self.tables(parameters))
+        node, moves = self.tables(parameters)
+        return shared_marginals(self.ptr, node, moves)
+
+    def log_predictive(self, parameters: FloatArray) -> FloatArray:
+        """log p(y_t | y_1 … y_{t−1}) within every sequence, (n,)."""
+        node, moves = self.tables(parameters)
+        top = node.max(axis=1)
+        found = shared_marginals(self.ptr, node, moves)
+        result: FloatArray = np.log(found.messages.c) + top + float(found.messages.top[0])
+        result[self.ptr[:-1]] -= float(found.messages.top[0])
+        return result
 
     def expected(self, found: ChainMarginals) -> Expected:
         return Expected(found.marginal[self.ptr[:-1]].sum(axis=0), found.transitions[0], found.marginal)
@@ -106,7 +116,7 @@ class MarkovPhase(Phase):
         law, eta = self.model.split(parameters)
         counts = self.expected(found)
         mean = np.concatenate(
-            [self.law.slopes(law, counts.first, counts.moves), self.views.slopes(eta, counts.labels)]
+            [self.law.slopes(law, counts.first, counts.moves), self.views.under(counts.labels).slopes(eta)]
         )
         return Answer(float(found.log_z.sum()), mean, _EXACT, None, (parameters, found))
 
@@ -123,7 +133,7 @@ class MarkovPhase(Phase):
         counts, m = self.expected(found), len(law)
         total = np.zeros((len(parameters), len(parameters)))
         total[:m, :m] = self.law.curvature(law, counts.first, counts.moves)
-        total[m:, m:] = self.views.curvature(eta, counts.labels)
+        total[m:, m:] = self.views.under(counts.labels).curvature(eta)
         return total
 
     def _covariance(self, parameters: FloatArray, found: ChainMarginals) -> FloatArray:

@@ -41,7 +41,8 @@ def hidden_start(objective: Objective, rng: Any = 0) -> FloatArray:
         _, eta = model.split(here)
         law = model.law.from_counts(counts.first, counts.moves)
         here = np.concatenate([law, phase.views.maximised(counts.labels, eta)])
-    return model.ordered(here)
+    result: FloatArray = model.ordered(here)
+    return result
 
 
 def first_labels(y: FloatArray, K: int, rng: np.random.Generator) -> IntArray:

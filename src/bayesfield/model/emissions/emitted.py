@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesfield.model.emissions.families import Emission, View
+from bayesfield.model.emissions.families import Emission, Under, View
 from bayesfield.types import FloatArray, IntArray, InvalidInput
 
 
@@ -91,7 +91,7 @@ class Emitted:
 
     def means(self, eta: FloatArray) -> FloatArray:
         """E[y | k], (K, D)."""
-        return np.column_stack([f.means(local) for f, local in zip(self.families, self.local(eta), strict=True)])
+        return np.column_stack([f.level(local) for f, local in zip(self.families, self.local(eta), strict=True)])
 
     def draw(self, eta: FloatArray, labels: IntArray, rng: np.random.Generator) -> FloatArray:
         """Observations of labels (n,), (n, D)."""
@@ -117,25 +117,15 @@ class Views:
             total = total + view.tables(local)
         return total
 
-    def slopes(self, eta: FloatArray, weights: FloatArray) -> FloatArray:
-        """Σ_ik b_ik ∂U_ik/∂η, (R,)."""
-        total = np.zeros(self.emitted.size)
-        for view, local, own in zip(self.each, self.emitted.local(eta), self.emitted.index, strict=True):
-            np.add.at(total, own, view.slopes(local, weights))
-        return total
+    def under(self, weights: FloatArray) -> Sums:
+        """Sums under weights b, (n, K), once for many η."""
+        return Sums(self.emitted, [view.under(weights) for view in self.each])
 
     def slopes_many(self, eta: FloatArray, weights: FloatArray) -> FloatArray:
-        """The same under many weights (n, K, D), (R, D)."""
+        """Σ_ik b_ik ∂U_ik/∂η under many weights (n, K, D), (R, D)."""
         total = np.zeros((self.emitted.size, weights.shape[2]))
         for view, local, own in zip(self.each, self.emitted.local(eta), self.emitted.index, strict=True):
             np.add.at(total, own, view.slopes_many(local, weights))
-        return total
-
-    def curvature(self, eta: FloatArray, weights: FloatArray) -> FloatArray:
-        """Σ_ik b_ik ∂²U_ik/∂η∂ηᵀ, (R, R)."""
-        total = np.zeros((self.emitted.size, self.emitted.size))
-        for view, local, own in zip(self.each, self.emitted.local(eta), self.emitted.index, strict=True):
-            np.add.at(total, (own[:, :, None], own[:, None, :]), view.curvature(local, weights))
         return total
 
     def along(self, eta: FloatArray, which: IntArray) -> FloatArray:
@@ -156,6 +146,32 @@ class Views:
         """η with the largest Σ b U, or nearer to it."""
         local = [None] * len(self.each) if eta is None else self.emitted.local(eta)
         return self.emitted.joined([v.maximised(weights, own) for v, own in zip(self.each, local, strict=True)])
+
+
+class Sums:
+    """Of all columns under weights b: what U amounts to, and its derivatives."""
+
+    def __init__(self, emitted: Emitted, each: Sequence[Under]) -> None:
+        self.emitted = emitted
+        self.each = each
+
+    def total(self, eta: FloatArray) -> float:
+        """Σ_ik b_ik U_ik."""
+        return sum(one.total(local) for one, local in zip(self.each, self.emitted.local(eta), strict=True))
+
+    def slopes(self, eta: FloatArray) -> FloatArray:
+        """Σ_ik b_ik ∂U_ik/∂η, (R,)."""
+        total = np.zeros(self.emitted.size)
+        for one, local, own in zip(self.each, self.emitted.local(eta), self.emitted.index, strict=True):
+            np.add.at(total, own, one.slopes(local))
+        return total
+
+    def curvature(self, eta: FloatArray) -> FloatArray:
+        """Σ_ik b_ik ∂²U_ik/∂η∂ηᵀ, (R, R)."""
+        total = np.zeros((self.emitted.size, self.emitted.size))
+        for one, local, own in zip(self.each, self.emitted.local(eta), self.emitted.index, strict=True):
+            np.add.at(total, (own[:, :, None], own[:, None, :]), one.curvature(local))
+        return total
 
 
 def emitted(emission: Any, labels: int, y: FloatArray, names: Sequence[str] | None = None) -> Emitted:

@@ -1,9 +1,9 @@
-"""What is observed of a hidden label: Gaussian, Student, Poisson or categorical, p(y | z = k) with parameters of each k.
+"""What is observed of a hidden label: Gaussian, Student, Poisson or categorical, p(y | z = k) with parameters of each.
 
 Of every family each label k has local parameters η_k (unconstrained: a mean, the log of an sd), and a view of the data
-answers for U_ik(η) = log p(y_i | k, η_k): the table itself, and, under weights b_ik, Σ_i b_ik ∂U_ik and Σ_i b_ik ∂²U_ik.
-In an exponential family U_ik = Σ_r T_r(y_i) ω_r(η_k) + base(y_i), so that all of these follow from the sums Σ_i b_ik
-T_r(y_i). Missing observations have rows of zeros: they say nothing of their labels.
+answers for U_ik(η) = log p(y_i | k, η_k): the table itself, and, under weights b_ik, Σ_i b_ik ∂U_ik and Σ_i b_ik ∂²U_ik
+(``under``). In an exponential family U_ik = Σ_r T_r(y_i) ω_r(η_k) + base(y_i), so that all of these follow from the
+sums Σ_i b_ik T_r(y_i). Missing observations have rows of zeros: they say nothing of their labels.
 """
 
 from __future__ import annotations
@@ -29,6 +29,22 @@ class LocalPrior(NamedTuple):
     variance: FloatArray
 
 
+class Under(ABC):
+    """Sums over the observations of a view under weights b, (n, K)."""
+
+    @abstractmethod
+    def total(self, local: FloatArray) -> float:
+        """Σ_ik b_ik U_ik."""
+
+    @abstractmethod
+    def slopes(self, local: FloatArray) -> FloatArray:
+        """Σ_i b_ik ∂U_ik, (K, p)."""
+
+    @abstractmethod
+    def curvature(self, local: FloatArray) -> FloatArray:
+        """Σ_i b_ik ∂²U_ik, (K, p, p)."""
+
+
 class View(ABC):
     """One column of observations as a family sees it. local: η, (K, p). weights: b, (n, K)."""
 
@@ -41,16 +57,12 @@ class View(ABC):
         """∂U_ik/∂η_k, (n, K, p)."""
 
     @abstractmethod
-    def slopes(self, local: FloatArray, weights: FloatArray) -> FloatArray:
-        """Σ_i b_ik ∂U_ik, (K, p)."""
+    def under(self, weights: FloatArray) -> Under:
+        """What the family needs of weights, once for many η."""
 
     def slopes_many(self, local: FloatArray, weights: FloatArray) -> FloatArray:
-        """``slopes`` under many weights (n, K, D), (K, p, D)."""
-        return np.stack([self.slopes(local, weights[:, :, d]) for d in range(weights.shape[2])], axis=2)
-
-    @abstractmethod
-    def curvature(self, local: FloatArray, weights: FloatArray) -> FloatArray:
-        """Σ_i b_ik ∂²U_ik, (K, p, p)."""
+        """``Under.slopes`` for many weights (n, K, D), (K, p, D)."""
+        return np.stack([self.under(weights[:, :, d]).slopes(local) for d in range(weights.shape[2])], axis=2)
 
     @abstractmethod
     def maximised(self, weights: FloatArray, local: FloatArray | None) -> FloatArray:
@@ -80,9 +92,10 @@ class Emission(ABC):
     def level(self, local: FloatArray) -> FloatArray:
         """What labels are ordered by, (K,): their means."""
 
-    @abstractmethod
-    def means(self, local: FloatArray) -> FloatArray:
-        """E[y | k], (K,); of categories the likeliest one."""
+    def expected(self, local: FloatArray, probabilities: FloatArray) -> FloatArray:
+        """E[y] of labels with these probabilities, (m, K) to (m,); of categories the likeliest one."""
+        result: FloatArray = probabilities @ self.level(local)
+        return result
 
     @abstractmethod
     def draw(self, local: FloatArray, labels: np.ndarray, rng: np.random.Generator) -> FloatArray:
@@ -133,18 +146,13 @@ class ExponentialView(View):
         flat = self.statistics @ slope.transpose(1, 0, 2).reshape(R, K * p)
         return flat.reshape(-1, K, p)
 
-    def slopes(self, local: FloatArray, weights: FloatArray) -> FloatArray:
-        result: FloatArray = np.einsum("kr,krp->kp", self.sums(weights), self.family.natural(local).slope)
-        return result
+    def under(self, weights: FloatArray) -> Under:
+        return _ExponentialUnder(self.family, self.sums(weights), float(self.base @ weights.sum(axis=1)))
 
     def slopes_many(self, local: FloatArray, weights: FloatArray) -> FloatArray:
         n, K, D = weights.shape
         sums = (self.statistics.T @ weights.reshape(n, K * D)).reshape(-1, K, D)
         result: FloatArray = np.einsum("rkd,krp->kpd", sums, self.family.natural(local).slope)
-        return result
-
-    def curvature(self, local: FloatArray, weights: FloatArray) -> FloatArray:
-        result: FloatArray = np.einsum("kr,krpq->kpq", self.sums(weights), self.family.natural(local).bend)
         return result
 
     def sums(self, weights: FloatArray) -> FloatArray:
@@ -154,6 +162,26 @@ class ExponentialView(View):
 
     def maximised(self, weights: FloatArray, local: FloatArray | None) -> FloatArray:
         return self.family.from_sums(self.sums(weights))
+
+
+class _ExponentialUnder(Under):
+    """sums: Σ_i b_ik T_r(y_i), (K, R). base: Σ_ik b_ik base_i."""
+
+    def __init__(self, family: _Exponential, sums: FloatArray, base: float) -> None:
+        self.family = family
+        self.sums = sums
+        self.base = base
+
+    def total(self, local: FloatArray) -> float:
+        return self.base + float(np.sum(self.sums * self.family.natural(local).value))
+
+    def slopes(self, local: FloatArray) -> FloatArray:
+        result: FloatArray = np.einsum("kr,krp->kp", self.sums, self.family.natural(local).slope)
+        return result
+
+    def curvature(self, local: FloatArray) -> FloatArray:
+        result: FloatArray = np.einsum("kr,krpq->kpq", self.sums, self.family.natural(local).bend)
+        return result
 
 
 class _Exponential(Emission):
@@ -220,9 +248,6 @@ class GaussianEmission(_Exponential):
     def level(self, local: FloatArray) -> FloatArray:
         return local[:, 0]
 
-    def means(self, local: FloatArray) -> FloatArray:
-        return local[:, 0]
-
     def draw(self, local: FloatArray, labels: np.ndarray, rng: np.random.Generator) -> FloatArray:
         result: FloatArray = local[labels, 0] + np.exp(local[labels, 1]) * rng.standard_normal(labels.shape)
         return result
@@ -255,20 +280,19 @@ class PoissonEmission(_Exponential):
     def from_sums(self, sums: FloatArray) -> FloatArray:
         whole = sums.sum(axis=0)
         rate = (sums[:, 1] + _HALF * whole[1] / whole[0]) / (sums[:, 0] + _HALF)
-        return np.log(np.maximum(rate, 1e-12))[:, None]
+        result: FloatArray = np.log(np.maximum(rate, 1e-12))[:, None]
+        return result
 
     def prior(self, y: FloatArray) -> LocalPrior:
         return LocalPrior(np.array([np.log(max(float(np.nanmean(y)), 1e-3))]), np.array([4.0]))
 
     def level(self, local: FloatArray) -> FloatArray:
-        return local[:, 0]
-
-    def means(self, local: FloatArray) -> FloatArray:
         result: FloatArray = np.exp(local[:, 0])
         return result
 
     def draw(self, local: FloatArray, labels: np.ndarray, rng: np.random.Generator) -> FloatArray:
-        return rng.poisson(np.exp(local[labels, 0])).astype(np.float64)
+        result: FloatArray = rng.poisson(np.exp(local[labels, 0])).astype(np.float64)
+        return result
 
 
 @dataclass(frozen=True)
@@ -324,8 +348,9 @@ class CategoricalEmission(_Exponential):
         result: FloatArray = special.softmax(local, axis=1) @ np.arange(local.shape[1])
         return result
 
-    def means(self, local: FloatArray) -> FloatArray:
-        return local.argmax(axis=1).astype(np.float64)
+    def expected(self, local: FloatArray, probabilities: FloatArray) -> FloatArray:
+        result: FloatArray = (probabilities @ special.softmax(local, axis=1)).argmax(axis=1).astype(np.float64)
+        return result
 
     def draw(self, local: FloatArray, labels: np.ndarray, rng: np.random.Generator) -> FloatArray:
         ends = np.cumsum(special.softmax(local, axis=1), axis=1)[labels]
@@ -363,9 +388,6 @@ class StudentEmission(Emission):
     def level(self, local: FloatArray) -> FloatArray:
         return local[:, 0]
 
-    def means(self, local: FloatArray) -> FloatArray:
-        return local[:, 0]
-
     def draw(self, local: FloatArray, labels: np.ndarray, rng: np.random.Generator) -> FloatArray:
         noise = rng.standard_t(self.freedom, labels.shape)
         result: FloatArray = local[labels, 0] + np.exp(local[labels, 1]) * noise
@@ -383,44 +405,58 @@ class _StudentView(View):
         )
 
     def tables(self, local: FloatArray) -> FloatArray:
-        z = self._z(local)
+        z = self.standardised(local)
         U = self.constant - local[:, 1] - 0.5 * (self.nu + 1.0) * np.log1p(z**2 / self.nu)
         return np.where(self.there[:, None], U, 0.0)
 
     def directions(self, local: FloatArray) -> FloatArray:
-        z = self._z(local)
+        z = self.standardised(local)
         pull = (self.nu + 1.0) * z / (self.nu + z**2)
         result = np.stack([pull * np.exp(-local[:, 1]), pull * z - 1.0], axis=2)
         result[~self.there] = 0.0
         return result
 
-    def slopes(self, local: FloatArray, weights: FloatArray) -> FloatArray:
-        result: FloatArray = np.einsum("nk,nkp->kp", weights, self.directions(local))
-        return result
-
-    def curvature(self, local: FloatArray, weights: FloatArray) -> FloatArray:
-        z, nu, narrow = self._z(local), self.nu, np.exp(-local[:, 1])
-        b = np.where(self.there[:, None], weights, 0.0) * (nu + 1.0) / (nu + z**2) ** 2
-        result = np.empty((len(local), 2, 2))
-        result[:, 0, 0] = -((b * (nu - z**2)).sum(axis=0)) * narrow**2
-        result[:, 0, 1] = result[:, 1, 0] = -2.0 * nu * (b * z).sum(axis=0) * narrow
-        result[:, 1, 1] = -2.0 * nu * (b * z**2).sum(axis=0)
-        return result
+    def under(self, weights: FloatArray) -> Under:
+        return _StudentUnder(self, np.where(self.there[:, None], weights, 0.0))
 
     def maximised(self, weights: FloatArray, local: FloatArray | None) -> FloatArray:
         """One step of EM with the mixing of variances hidden, too (Lange, Little & Taylor 1989)."""
         w = np.where(self.there[:, None], weights, 0.0)
         count = np.maximum(w.sum(axis=0), 1e-12)
         if local is not None:
-            w = w * (self.nu + 1.0) / (self.nu + self._z(local) ** 2)
+            w = w * (self.nu + 1.0) / (self.nu + self.standardised(local) ** 2)
         mu = (w * self.y[:, None]).sum(axis=0) / np.maximum(w.sum(axis=0), 1e-12)
         scatter = (w * (self.y[:, None] - mu) ** 2).sum(axis=0)
         variance = np.full(len(mu), scatter.sum() / count.sum()) if self.shared else scatter / count
         least = (_NARROW * float(self.y[self.there].std()) + 1e-150) ** 2
         return np.column_stack([mu, 0.5 * np.log(np.maximum(variance, least))])
 
-    def _z(self, local: FloatArray) -> FloatArray:
+    def standardised(self, local: FloatArray) -> FloatArray:
         result: FloatArray = (self.y[:, None] - local[:, 0]) * np.exp(-local[:, 1])
+        return result
+
+
+class _StudentUnder(Under):
+    """weights: b, (n, K), zero where nothing is observed."""
+
+    def __init__(self, view: _StudentView, weights: FloatArray) -> None:
+        self.view = view
+        self.weights = weights
+
+    def total(self, local: FloatArray) -> float:
+        return float(np.sum(self.weights * self.view.tables(local)))
+
+    def slopes(self, local: FloatArray) -> FloatArray:
+        result: FloatArray = np.einsum("nk,nkp->kp", self.weights, self.view.directions(local))
+        return result
+
+    def curvature(self, local: FloatArray) -> FloatArray:
+        z, nu, narrow = self.view.standardised(local), self.view.nu, np.exp(-local[:, 1])
+        b = self.weights * (nu + 1.0) / (nu + z**2) ** 2
+        result = np.empty((len(local), 2, 2))
+        result[:, 0, 0] = -((b * (nu - z**2)).sum(axis=0)) * narrow**2
+        result[:, 0, 1] = result[:, 1, 0] = -2.0 * nu * (b * z).sum(axis=0) * narrow
+        result[:, 1, 1] = -2.0 * nu * (b * z**2).sum(axis=0)
         return result
 
 

@@ -1,0 +1,212 @@
+"""Emissions of hidden labels and hidden Markov chains, against enumeration, differences and hmmlearn."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+import bayesfield as bf
+from bayesfield.fitting.hidden import read_hidden
+
+FLAT = bf.Normal(variance=1e8)
+
+
+def observations(kind, n, rng):
+    y = {
+        "gaussian": rng.normal(size=n),
+        "shared": rng.normal(size=n),
+        "student": rng.standard_t(3, size=n),
+        "poisson": rng.poisson(3, size=n).astype(float),
+        "categorical": rng.permutation(np.arange(n) % 3).astype(float),
+    }
+    return np.column_stack([y["gaussian"], y["poisson"]]) if kind == "both" else y[kind][:, None]
+
+
+EMISSIONS = {
+    "gaussian": bf.GaussianEmission(),
+    "shared": bf.GaussianEmission(shared_sd=True),
+    "student": bf.StudentEmission(3.0),
+    "poisson": bf.PoissonEmission(),
+    "categorical": bf.CategoricalEmission(),
+    "both": [bf.GaussianEmission(), bf.PoissonEmission()],
+}
+
+
+def density(kind, y, k, eta, K):
+    """log p(y | k), by scipy; y: one row. η as the library lays it out."""
+    if kind == "both":
+        return density("gaussian", y[:1], k, eta[: 2 * K], K) + density("poisson", y[1:], k, eta[2 * K :], K)
+    if np.isnan(y[0]):
+        return 0.0
+    if kind == "poisson":
+        return stats.poisson.logpmf(y[0], np.exp(eta[k]))
+    if kind == "categorical":
+        weights = eta.reshape(-1, K)[:, k]
+        return weights[int(y[0])] - special.logsumexp(weights)
+    scale = np.exp(eta[K] if kind == "shared" else eta[K + k])
+    return stats.t.logpdf(y[0], 3.0, eta[k], scale) if kind == "student" else stats.norm.logpdf(y[0], eta[k], scale)
+
+
+def chain_objective(kind, ptr, rng, K=3, initial="free"):
+    y = observations(kind, ptr[-1], rng)
+    y[1, 0] = np.nan
+    model = bf.hidden_field(bf.MarkovChain(K, initial), K, EMISSIONS[kind]).bound(y)
+    objective = read_hidden(model, y, np.diff(ptr), model.default_prior(y))
+    return model, y, objective, model.default_prior(y).location(model) + 0.5 * rng.normal(size=model.n_parameters)
+
+
+@pytest.mark.parametrize("kind", EMISSIONS)
+def test_chain_likelihood_by_enumeration(kind):
+    """Two sequences of 4 and 2 labels: the sum over all 3^4 and 3^2 labellings."""
+    K, ptr = 3, np.array([0, 4, 6])
+    model, y, objective, here = chain_objective(kind, ptr, np.random.default_rng(1), K)
+    law, eta = model.split(here)
+    first, moves = model.law.tables(law)
+    total = 0.0
+    for a, b in itertools.pairwise(ptr):
+        terms = [
+            first[z[0]]
+            + sum(moves[i, j] for i, j in itertools.pairwise(z))
+            + sum(density(kind, y[a + t], k, eta, K) for t, k in enumerate(z))
+            for z in itertools.product(range(K), repeat=b - a)
+        ]
+        total += special.logsumexp(terms)
+    assert objective.log_likelihood(objective.at(here)) == pytest.approx(total, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", EMISSIONS)
+def test_chain_derivatives(kind):
+    """Gradient and observed information against central differences."""
+    _, _, objective, here = chain_objective(kind, np.array([0, 12, 30]), np.random.default_rng(2))
+    point, h = objective.at(here), 1e-5
+    ahead, behind = ([objective.at(here + s * h * e) for e in np.eye(len(here))] for s in (1, -1))
+    gradient = [(a.value - b.value) / (2 * h) for a, b in zip(ahead, behind, strict=True)]
+    curvature = [(a.gradient - b.gradient) / (2 * h) for a, b in zip(ahead, behind, strict=True)]
+    np.testing.assert_allclose(point.gradient, gradient, atol=1e-6)
+    np.testing.assert_allclose(objective.curvature(point), curvature, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "categorical", "both"])
+def test_labels_may_change_places(kind):
+    """Every order of the labels is as likely as any other, prior included; ``ordered`` is one of them."""
+    model, _, objective, here = chain_objective(kind, np.array([0, 9]), np.random.default_rng(3))
+    value, (law, eta) = objective.at(here).value, model.split(here)
+    for order in itertools.permutations(range(3)):
+        order = np.array(order)
+        other = np.concatenate([law[model.law.relabelled(order)], eta[model.emitted.relabelled(order)]])
+        assert objective.at(other).value == pytest.approx(value, abs=1e-10)
+    ordered = model.ordered(here)
+    assert objective.at(ordered).value == pytest.approx(value, abs=1e-10)
+    assert (np.diff(model.emitted.means(model.split(ordered)[1])[:, 0]) >= 0).all()
+
+
+def simulated(T, rng, K=3, stay=0.9, sd=0.6):
+    moves = np.full((K, K), (1 - stay) / (K - 1))
+    np.fill_diagonal(moves, stay)
+    z = np.zeros(T, dtype=int)
+    for t in range(1, T):
+        z[t] = rng.choice(K, p=moves[z[t - 1]])
+    mean = 2.0 * np.arange(K)
+    return mean[z] + sd * rng.normal(size=T), z
+
+
+def test_maximum_likelihood_is_that_of_hmmlearn():
+    """Flat prior, the same start: log-likelihood and means to 1e-4, as long as EM is run to its end."""
+    hmm = pytest.importorskip("hmmlearn.hmm")
+    y, _ = simulated(1500, np.random.default_rng(0))
+    field = bf.hidden_field("chain", 3)
+    posterior = bf.fit_hidden(field, y, FLAT, correction="none")
+    # its own priors of means and variances taken out; the first label uniform, as here
+    peer = hmm.GaussianHMM(
+        3, "diag", n_iter=2000, tol=1e-9, init_params="", params="tmc", covars_prior=0.0, covars_weight=0.0,
+        means_weight=0.0, min_covar=0.0,
+    )  # fmt: skip
+    peer.startprob_, peer.transmat_ = np.full(3, 1 / 3), np.full((3, 3), 0.1) + 0.7 * np.eye(3)
+    peer.means_ = np.quantile(y, [1 / 6, 1 / 2, 5 / 6])[:, None]
+    peer.covars_ = np.full((3, 1), y.var() / 9)
+    peer.fit(y[:, None])
+    model = posterior.field
+    law, eta = model.split(posterior.mode)
+    assert posterior.record.log_likelihood == pytest.approx(peer.score(y[:, None]), abs=1e-4)
+    np.testing.assert_allclose(model.emitted.means(eta), peer.means_, atol=1e-4)
+    np.testing.assert_allclose(np.exp(eta[3:]), np.sqrt(peer.covars_).ravel(), atol=1e-4)
+    np.testing.assert_allclose(np.exp(model.law.tables(law)[1]), peer.transmat_, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_posterior_of_a_chain_against_metropolis():
+    """sds within 10 %, means within 0.1 sd, of 40,000 steps of a random walk on the exact likelihood."""
+    y, _ = simulated(800, np.random.default_rng(4))
+    posterior = bf.fit_hidden(bf.hidden_field("chain", 3), y)
+    rng, size = np.random.default_rng(5), len(posterior.mean)
+    here, value = posterior.mode.copy(), posterior.objective.at(posterior.mode).value
+    root, kept = np.linalg.cholesky(np.linalg.inv(posterior.form.matrix())), []
+    for _ in range(40_000):
+        other = here + 2.4 / np.sqrt(size) * (root @ rng.standard_normal(size))
+        new = posterior.objective.at(other).value
+        if np.log(rng.random()) < value - new:
+            here, value = other, new
+        kept.append(here)
+    draws = np.array(kept[2000:])
+    np.testing.assert_allclose(posterior.sd / draws.std(axis=0), 1.0, atol=0.1)
+    np.testing.assert_allclose((posterior.mean - draws.mean(axis=0)) / draws.std(axis=0), 0.0, atol=0.1)
+
+
+def test_hidden_chain_estimator():
+    y, z = simulated(1200, np.random.default_rng(6))
+    holes = y.copy()
+    holes[200:210] = np.nan
+    chain = bf.HiddenChain(3, correction="none", n_draws=5).fit(holes, lengths=[700, 500])
+    assert (chain.predict(y) == z).mean() > 0.95
+    probabilities = chain.predict_proba(holes, lengths=[700, 500])
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert probabilities[205].max() < probabilities[300].max()
+    filled = chain.impute(holes, lengths=[700, 500])
+    assert np.isfinite(filled).all()
+    np.testing.assert_array_equal(filled[:200, 0], y[:200])
+    assert abs(chain.means_.ravel() - [0, 2, 4]).max() < 0.2
+    np.testing.assert_allclose(chain.transmat_.sum(axis=1), 1.0)
+    X, labels = chain.sample(50)
+    assert X.shape == (50, 1)
+    assert set(labels) <= {0, 1, 2}
+    # rows' predictive probabilities multiply to that of the sequence; at the mode, to its likelihood
+    at_mode = bf.HiddenChain(3, correction="none", n_draws=1).fit(holes, lengths=[700, 500])
+    at_mode.posterior_ = at_mode.posterior_.at_temperature(0.0)
+    total = at_mode.score_samples(holes, lengths=[700, 500]).sum()
+    assert total == pytest.approx(at_mode.posterior_.record.log_likelihood, abs=1e-8)
+
+
+def test_a_posterior_of_a_chain_is_reproducible_and_says_what_it_is():
+    y, _ = simulated(400, np.random.default_rng(7))
+    one, two = (bf.fit_hidden(bf.hidden_field("chain", 2), y, correction="mean") for _ in range(2))
+    np.testing.assert_array_equal(one.mean, two.mean)
+    assert one.record.status.converged
+    assert list(one.summary().index[-4:]) == ["mean[0]", "mean[1]", "log_sd[0]", "log_sd[1]"]
+    assert "chains of 400 labels" in str(one.record)
+
+
+def test_refusals():
+    y = np.random.default_rng(8).normal(size=50)
+    field = bf.hidden_field("chain", 2)
+    with pytest.raises(bf.InvalidInput, match="lengths"):
+        bf.fit_hidden(field, y, lengths=[10, 10])
+    with pytest.raises(bf.InvalidInput, match="counts"):
+        bf.fit_hidden(bf.hidden_field("chain", 2, bf.PoissonEmission()), y)
+    with pytest.raises(bf.InvalidInput, match="alike"):
+        bf.fit_hidden(field, np.ones(20))
+    with pytest.raises(bf.InvalidInput, match="structure"):
+        bf.hidden_field("ring", 2)
+    with pytest.raises(bf.InvalidInput, match="nothing but missing"):
+        bf.fit_hidden(field, np.full(20, np.nan))
+    with pytest.raises(bf.InvalidInput, match="emission"):
+        bf.HiddenChain(2, emission="gamma").fit(y)
+    with pytest.raises(bf.InvalidInput, match="n_labels"):
+        bf.HiddenChain(1).fit(y)
+
+
+@pytest.mark.slow
+def test_estimators_of_hidden_labels_keep_the_contract():
+    from sklearn.utils.estimator_checks import check_estimator
+
+    check_estimator(bf.HiddenChain(2, correction="none", verbose=False))
