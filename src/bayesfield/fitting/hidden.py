@@ -10,8 +10,9 @@ import numpy as np
 from bayesfield.fitting.pipeline import fit_objective
 from bayesfield.fitting.plan import Correction, request
 from bayesfield.learning.objective import Objective, gaussian
-from bayesfield.learning.phases.observed import observed_chains
+from bayesfield.learning.phases.observed import observed_objective
 from bayesfield.learning.search.expectation import hidden_start
+from bayesfield.learning.search.labels import labels_start
 from bayesfield.learning.search.optimum import Watch
 from bayesfield.model.emissions.hidden import HiddenField, HiddenModel, as_ends, as_observations
 from bayesfield.model.prior import Prior
@@ -56,10 +57,12 @@ def fit_hidden(
     )  # fmt: skip
     objective = read_hidden(model, values, lengths, asked.prior)
     if start is None:
-        asked = replace(asked, start=hidden_start(objective, rng))
+        found = labels_start(objective) if objective.data.emits else hidden_start(objective, rng)
+        asked = replace(asked, start=found)
     return fit_objective(model, objective, asked)
 
 
 def read_hidden(model: HiddenModel, y: FloatArray, lengths: Any, prior: Prior) -> Objective:
     """The objective of observations."""
-    return observed_chains(model, y, as_ends(lengths, len(y)), gaussian(prior, model))
+    ends = as_ends(lengths, len(y))
+    return observed_objective(model, y, ends, gaussian(prior, model))

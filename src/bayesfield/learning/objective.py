@@ -204,7 +204,7 @@ class Pointwise(NamedTuple):
 class Counts(NamedTuple):
     """What a plan is made from: parameters, cases and their weight, prices of an evaluation and a curvature; what the
     phases can do. streams: the search makes a surface of log Z. linear: P has a sparse form.
-    samples: Gibbs chains can stand in. blocks: P is known by blocks."""
+    samples: Gibbs chains can stand in. blocks: P is known by blocks. gaussian: log Z is known to second order."""
 
     size: int
     n_cases: int
@@ -220,6 +220,7 @@ class Counts(NamedTuple):
     free_phases: int
     blocks: bool
     streams: bool = False
+    gaussian: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,6 +299,7 @@ class Objective:
             and traits[0].exact
             and _blocks_fit(first),
             streams=traits[0].streams,
+            gaussian=traits[0].streams and getattr(self.data, "emits", False),
         )
 
     def price(self) -> Price:

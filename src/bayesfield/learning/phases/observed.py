@@ -6,10 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from bayesfield.learning.objective import GaussianPrior, Objective
+from bayesfield.graph.compiled import Design, compiled
+from bayesfield.inference.auto import Auto
+from bayesfield.learning.phases.emission import EmissionPhase
+from bayesfield.learning.phases.graph import GraphPhase
 from bayesfield.learning.phases.markov import MarkovPhase
 from bayesfield.model.emissions.hidden import HiddenModel
+from bayesfield.model.emissions.laws import FieldLaw, MarkovChain
 from bayesfield.types import FloatArray, IntArray, InvalidInput
 
 
@@ -33,9 +39,41 @@ class Observations:
     def cases(self) -> Any:
         raise InvalidInput("observations of hidden labels are no table of cases")
 
+    @property
+    def chains(self) -> bool:
+        """Whether labels are chains, of which passes tell all."""
+        return isinstance(self.model.law, MarkovChain)
+
+    @property
+    def emits(self) -> bool:
+        """Whether chains of labels can stream the sums of a large field: one coupling, no label preferred."""
+        return isinstance(self.model.law, FieldLaw) and self.model.law.exchangeable
+
     def unseen(self) -> IntArray:
         """Where a search begins is found from the observations themselves (learning.search.hidden_start)."""
         return np.empty(0, dtype=np.int64)
+
+
+def observed_objective(model: HiddenModel, y: FloatArray, ptr: IntArray, prior: GaussianPrior) -> Objective:
+    """Of any hidden field."""
+    if isinstance(model.law, MarkovChain):
+        return observed_chains(model, y, ptr, prior)
+    assert isinstance(model.law, FieldLaw)
+    if model.law.field.n_variables != len(y):
+        raise InvalidInput(f"the field has {model.law.field.n_variables} labels, and there are {len(y)} observations")
+    return observed_field(model, model.law, y, prior)
+
+
+def observed_field(model: HiddenModel, law: FieldLaw, y: FloatArray, prior: GaussianPrior) -> Objective:
+    """Of one field: log Z of the labels given y against that of the labels alone."""
+    field = compiled(law.field)
+    rest = sparse.csr_array((field.design.matrix.shape[0], model.emitted.size))
+    matrix = sparse.csr_array(sparse.hstack([field.design.matrix, rest]))
+    padded = Design(matrix, sparse.csr_array(matrix.T), field.design.offset, field.design.constant)
+    free = GraphPhase(field.graph, padded, Auto(), 1.0)
+    clamped = EmissionPhase(GraphPhase(field.graph, field.design, Auto(), -1.0, True), model.emitted.views(y))
+    data = Observations(model, y, np.array([0, len(y)]))
+    return Objective(prior, (free, clamped), np.zeros(prior.size), 0.0, data)
 
 
 def observed_chains(model: HiddenModel, y: FloatArray, ptr: IntArray, prior: GaussianPrior) -> Objective:

@@ -20,7 +20,10 @@ _OTHERS = 0.1  # probability that a first label is another one: none begins with
 
 def hidden_start(objective: Objective, rng: Any = 0) -> FloatArray:
     """Parameters near a mode, by EM."""
-    phase, data = objective.free, objective.data
+    phase: Any = objective.phases[-1]
+    data = objective.data
+    if not data.chains:
+        return _quantiles(objective)
     model, K = data.model, data.model.law.labels
     labels = first_labels(data.y, K, np.random.default_rng(rng))
     soft = np.full((len(labels), K), _OTHERS / K)
@@ -42,6 +45,18 @@ def hidden_start(objective: Objective, rng: Any = 0) -> FloatArray:
         law = model.law.from_counts(counts.first, counts.moves)
         here = np.concatenate([law, phase.views.maximised(counts.labels, eta)])
     result: FloatArray = model.ordered(here)
+    return result
+
+
+def _quantiles(objective: Objective) -> FloatArray:
+    """The emission of labels by quantiles, the law's parameters where their prior has them."""
+    phase: Any = objective.phases[-1]
+    model, K = objective.data.model, objective.data.model.law.labels
+    labels = first_labels(objective.data.y, K, np.random.default_rng(0))
+    soft = np.full((len(labels), K), _OTHERS / K)
+    soft[np.arange(len(labels)), labels] += 1.0 - _OTHERS
+    law = objective.prior.location[: model.law.n_parameters]
+    result: FloatArray = model.ordered(np.concatenate([law, phase.views.maximised(soft, None)]))
     return result
 
 

@@ -1,0 +1,277 @@
+"""The search for hidden labels on large graphs with one coupling β: chains given the data beside free ones.
+
+1. Stochastic EM: sweeps of the labels given y, the emission from their beliefs, β by the pseudo-likelihood of the labels
+   drawn. A few dozen sweeps end near the mode: labels drawn given y at the right parameters are labels of the field.
+2. Newton steps by both chains' means, −∇L = E[s | y] − E[s], and the observed information, I = I_free + I_emission − M,
+   M = Cov(s | y) what is missing (Louis 1982), until a step is within the noise.
+3. Long runs there: given y, and free at several β over the posterior, whose means tell the curvature of log Z(β). What
+   comes of it is log Z of both to second order: the posterior is the Gaussian at its mode.
+
+Chains run as long as their means' noise asks for, in posterior sd, or the budget of counted work ends. Each run is of two
+chains that began apart: given y, from the search's labels and from each site's own best; free, from one label and from
+labels at random. Where they have not met, the status says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from bayesfield.inference.sampling.labels import LabelChain, Run, neighbours
+from bayesfield.learning.phases.graph import GraphPhase
+from bayesfield.learning.phases.labelled import LabelledPhase
+from bayesfield.learning.phases.surface import Polynomial, SurfacePhase
+from bayesfield.learning.search.expectation import first_labels
+from bayesfield.learning.search.optimum import QUIET, Iteration, Progress
+from bayesfield.types import FloatArray, Outcome, Status
+
+if TYPE_CHECKING:
+    from bayesfield.learning.objective import Objective
+    from bayesfield.learning.phases.emission import EmissionPhase
+
+_WARM, _EACH = 30, 2  # steps of stochastic EM, and sweeps of each
+_FIRST, _WORK, _LOOKS = 40, 3e6, 16  # sweeps of a look by each chain, at least; draws of labels; looks at most
+_NEAR = 0.7  # posterior sd: a step that short ends the approach
+_LONGEST, _ROOT = 4.0, 1 / 16  # length of a step in sd of the complete data, at most, or for each root of the sites
+_LEAST = 0.05  # of the complete data's information that is left at least when the missing one is taken off
+_BLOCK, _BATCHES = 60, 10  # sweeps of each chain between two looks at the noise, and batches that tell it, a chain
+_FEWEST = 4 * _BLOCK
+_POINTS, _SPREAD = 8, 2.5  # β at which free chains run, and how far they reach, in posterior sd
+_SETTLE = 8  # updates at each β before they count
+_RADIUS = 1e6  # posterior sd of β within which log Z(β) is followed: it is a parabola
+_FAR = 1e6  # scale of the coordinates that log Z(β) does not know
+_SWEEP, _CLUSTER = 4.5e-8, 2.5e-8  # seconds a site: of a sweep given y with its sums, and of a free update
+_APART, _NOISE = 0.3, 4.0  # posterior sd, and times their noise, by which chains that began apart may differ
+
+
+class Look(NamedTuple):
+    """Both kinds of chains at one λ. beliefs: (n, K). same: E[equal pairs], given y. free: the same without y.
+    missing: M, (F, F). variance: of equal pairs in the free field. noise: (F, F), covariance of the gradient's own
+    error. apart: (F,) how far the gradients of the two starts differ."""
+
+    beliefs: FloatArray
+    same: float
+    free: float
+    missing: FloatArray
+    variance: float
+    noise: FloatArray
+    apart: FloatArray
+
+
+@dataclass(eq=False)
+class LabelSearch:
+    """Chains of an objective of observations: two given y, two free."""
+
+    objective: Objective
+    progress: Progress
+
+    def __post_init__(self) -> None:
+        phase: EmissionPhase = self.objective.phases[1]  # type: ignore[assignment]
+        data = self.objective.data
+        arrays = phase.inner.graph.arrays
+        self.views, self.model = phase.views, data.model
+        self.K, self.n = self.model.law.labels, len(arrays.cardinality)
+        self.graph = neighbours(self.n, arrays.scope.reshape(-1, 2))
+        self.engine: Any = self.objective.free.engine
+        rng = np.random.default_rng(getattr(self.engine, "seed", 0))
+        first = first_labels(data.y, self.K, rng)
+        kinds = (first, first, np.zeros(self.n), rng.integers(0, self.K, self.n))
+        self.chains = [LabelChain(self.graph, self.K, z, int(rng.integers(2**31))) for z in kinds]
+        self.spent = 0.0
+
+    # --- stochastic EM ----------------------------------------------------------------------------------------------
+
+    def warmed(self) -> FloatArray:
+        """Parameters near a mode, labels in the order of their means."""
+        chain = self.chains[0]
+        soft = np.full((self.n, self.K), 0.1 / self.K)
+        soft[np.arange(self.n), chain.z] += 0.9
+        eta, beta = self.views.maximised(soft, None), 0.0
+        for _ in range(_WARM):
+            beta = chain.pseudo_likelihood(beta)
+            run = chain.clamped(beta, self.views.tables(eta), None, _EACH)
+            eta = self.views.maximised(run.beliefs, eta)
+        self.spent += _WARM * (_EACH + 2) * _SWEEP * self.n
+        order = self.model.emitted.order(eta)
+        place = np.argsort(order).astype(np.int8)
+        chain.z = place[chain.z]
+        return np.concatenate([[chain.pseudo_likelihood(beta)], eta[self.model.emitted.relabelled(order)]])
+
+    # --- at one λ ---------------------------------------------------------------------------------------------------
+
+    def look(self, here: FloatArray, sweeps: int, burn: int) -> Look:
+        """All chains at one λ for so many sweeps each, after some that do not count."""
+        beta, eta = float(here[0]), here[1:]
+        tables, slopes = self.views.tables(eta), self._slopes(eta)
+        runs = []
+        for chain in self.chains[:2]:
+            chain.clamped(beta, tables, None, burn)
+            runs.append(chain.clamped(beta, tables, slopes, sweeps))
+        free = []
+        for chain in self.chains[2:]:
+            chain.free(beta, burn)
+            free.append(chain.free(beta, sweeps))
+        self.spent += 2 * (sweeps + burn) * (_SWEEP + _CLUSTER) * self.n
+        return self._joined(eta, runs, free)
+
+    def _slopes(self, eta: FloatArray) -> FloatArray:
+        """∂U_ik by the label's own parameters, (n, K, p), columns side by side."""
+        local = self.model.emitted.local(eta)
+        parts = [view.directions(own) for view, own in zip(self.views.each, local, strict=True)]
+        return np.ascontiguousarray(np.concatenate(parts, axis=2))
+
+    def _scores(self, states: FloatArray) -> FloatArray:
+        """s by parameter, (T, F), from the sums by label, (T, 1 + K p)."""
+        index = np.concatenate(self.model.emitted.index, axis=1).ravel()
+        gather = np.zeros((len(index), self.objective.size - 1))
+        gather[np.arange(len(index)), index] = 1.0
+        return np.column_stack([states[:, 0], states[:, 1:] @ gather])
+
+    def _joined(self, eta: FloatArray, runs: list[Run], free: list[FloatArray]) -> Look:
+        scores = [self._scores(run.states) for run in runs]
+        missing = np.mean([np.cov(s.T) for s in scores], axis=0)
+        beliefs = (runs[0].beliefs + runs[1].beliefs) / 2
+        # given y: the same smoothed sums as the means; the states' own series tell their noise from above
+        noise = sum(_noise(s) for s in scores) / 4
+        noise[0, 0] += sum(_noise(f[:, :1])[0, 0] for f in free) / 4
+        ends = [np.concatenate([[r.same.mean()], self.views.under(r.beliefs).slopes(eta)]) for r in runs]
+        apart = np.abs(ends[0] - ends[1])
+        apart[0] += abs(free[0][:, 0].mean() - free[1][:, 0].mean())
+        same = float(np.mean([r.same.mean() for r in runs]))
+        both = np.concatenate(free)
+        variance = float(np.mean([f[:, 1].var() for f in free]))
+        return Look(beliefs, same, float(both[:, 0].mean()), missing, variance, noise, apart)
+
+    def step(self, here: FloatArray, look: Look) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """∇L, P, and what P would be if the labels were known, at a look."""
+        prior, sums = self.objective.prior, self.views.under(look.beliefs)
+        gradient = prior.pull(here)
+        gradient[0] += look.free - look.same
+        gradient[1:] -= sums.slopes(here[1:])
+        complete = prior.plus(np.zeros((len(here), len(here))))
+        complete[0, 0] += look.variance
+        complete[1:, 1:] -= sums.curvature(here[1:])
+        return gradient, _at_least(complete - look.missing, complete), complete
+
+    def approach(self, here: FloatArray) -> tuple[FloatArray, tuple[Iteration, ...]]:
+        """Newton steps, none longer than the complete data's own sd allow: where much is missing P is small and
+        changes quickly."""
+        sweeps, log = max(_FIRST, int(_WORK / self.n)), []
+        longest = max(_LONGEST, _ROOT * np.sqrt(self.n))
+        for number in range(_LOOKS):
+            look = self.look(here, sweeps, sweeps // 4)
+            gradient, P, complete = self.step(here, look)
+            step = linalg.solve(P, gradient, assume_a="pos")
+            distance = float(np.sqrt(max(gradient @ step, 0.0)))
+            log.append(Iteration(number, float("nan"), float(np.abs(gradient).max()), distance, 1.0))
+            self.progress.tell(log[-1])
+            here = here - step * min(1.0, longest / max(float(np.sqrt(step @ complete @ step)), 1e-300))
+            noise = float(np.sqrt(np.trace(linalg.solve(P, look.noise, assume_a="pos"))))
+            if distance < max(_NEAR, 2.0 * noise) or self.progress.expired:
+                break
+        return here, tuple(log)
+
+
+def labels_start(objective: Objective) -> FloatArray:
+    """By stochastic EM alone."""
+    return LabelSearch(objective, QUIET).warmed()
+
+
+def surfaced_labels(objective: Objective, start: FloatArray | None, progress: Progress = QUIET) -> Objective:
+    """The objective with phases that chains have made about its mode. start: parameters near it."""
+    search = LabelSearch(objective, progress)
+    warm = search.warmed()
+    centre, _ = search.approach(warm if start is None else start)
+    search.chains[1].z = search.views.tables(centre[1:]).argmax(axis=1).astype(np.int8)
+    look, sweeps, error, P = _long(search, centre)
+    sd = float(1.0 / np.sqrt(P[0, 0] - P[0, 1:] @ linalg.solve(P[1:, 1:], P[1:, 0], assume_a="pos")))
+    look = look._replace(variance=_free_curvature(search, float(centre[0]), sd, sweeps))
+    gradient, P, complete = search.step(centre, look)
+    inverse = linalg.inv(P)
+    width = np.sqrt(np.diag(inverse))
+    shift = np.abs(inverse) @ look.apart / width
+    noisy = _NOISE * np.sqrt(np.diag(inverse @ (4.0 * look.noise) @ inverse)) / width
+    mixing = float(max(np.max(shift / np.maximum(noisy, _APART)), error / (3.0 * search.engine.error)))
+    detail = (
+        f"2 chains of labels given the data and 2 free ones, {sweeps:,} sweeps each; the mode is known to {error:.2g} "
+        "posterior sd"
+    )
+    outcome = Outcome.SLOW if mixing > 1.0 else Outcome.SAMPLED
+    status = Status(outcome, sweeps, error, detail, mixing=mixing)
+    old: GraphPhase = objective.free
+    slope = np.zeros(len(centre))
+    slope[0], scale = look.free, np.full(len(centre), _FAR)
+    scale[0], powers = sd, np.zeros((1, len(centre)), dtype=np.int64)
+    powers[0, 0] = 2  # log Z(β) = m (β − β₀) + ½ C (β − β₀)²
+    surface = Polynomial(centre, np.diag(scale), slope, _RADIUS, powers, np.array([0.5 * look.variance * sd**2]))
+    free = SurfacePhase(old.graph, old.design, old.engine, 1.0, False, surface, status)
+    of_free = np.zeros_like(P)
+    of_free[0, 0] = look.variance
+    observed = objective.prior.plus(of_free) - P  # what P leaves for the labels given y
+    clamped = LabelledPhase(old.engine, centre, objective.prior.pull(centre) + slope - gradient, observed)
+    return replace(objective, phases=(free, clamped))
+
+
+def _long(search: LabelSearch, centre: FloatArray) -> tuple[Look, int, float, FloatArray]:
+    """Looks at the mode until its noise is as asked for, or the budget ends: the last one, sweeps, the noise in
+    posterior sd, and P."""
+    engine, objective = search.engine, search.objective
+    allowed = engine.allowed(objective.free.graph)
+    beta, eta = float(centre[0]), centre[1:]
+    tables, slopes = search.views.tables(eta), search._slopes(eta)
+    for chain in search.chains[:2]:
+        chain.clamped(beta, tables, None, _BLOCK)
+    for chain in search.chains[2:]:
+        chain.free(beta, _BLOCK)
+    runs: list[list[Run]] = [[], []]
+    free: list[list[FloatArray]] = [[], []]
+    sweeps = 0
+    while True:
+        for chain, run in zip(search.chains[:2], runs, strict=True):
+            run.append(chain.clamped(beta, tables, slopes, _BLOCK))
+        for chain, ones in zip(search.chains[2:], free, strict=True):
+            ones.append(chain.free(beta, _BLOCK))
+        sweeps += _BLOCK
+        search.spent += 2 * _BLOCK * (_SWEEP + _CLUSTER) * search.n
+        look = search._joined(eta, [_whole(run) for run in runs], [np.concatenate(ones) for ones in free])
+        _, P, _ = search.step(centre, look)
+        error = float(np.sqrt(np.trace(linalg.solve(P, look.noise, assume_a="pos")) / len(centre)))
+        enough = sweeps >= _FEWEST and error <= engine.error
+        if enough or search.spent > allowed or search.progress.expired:
+            return look, sweeps, error, P
+
+
+def _whole(runs: list[Run]) -> Run:
+    """Runs of the same length, one after the other."""
+    beliefs = np.mean([r.beliefs for r in runs], axis=0)
+    return Run(np.concatenate([r.same for r in runs]), np.concatenate([r.states for r in runs]), beliefs)
+
+
+def _free_curvature(search: LabelSearch, beta: float, sd: float, sweeps: int) -> float:
+    """d²log Z/dβ² by a line through E[equal pairs] at several β: far more is known of it than by the variance at one."""
+    z = _SPREAD * np.linspace(-1.0, 1.0, _POINTS)
+    means, updates = np.empty(_POINTS), max(sweeps // 2, _BLOCK)
+    for k, here in enumerate(beta + sd * z):
+        for chain in search.chains[2:]:
+            chain.free(float(here), _SETTLE)
+        means[k] = np.mean([chain.free(float(here), updates)[:, 0].mean() for chain in search.chains[2:]])
+    search.spent += 2 * _POINTS * (updates + _SETTLE) * _CLUSTER * search.n
+    return max(float(z @ (means - means.mean()) / (z @ z)) / sd, 1e-12)
+
+
+def _noise(series: FloatArray) -> FloatArray:
+    """The covariance of a chain's mean, (F, F), by batches."""
+    batches = np.array([part.mean(axis=0) for part in np.array_split(series, min(_BATCHES, len(series)))])
+    result: FloatArray = np.atleast_2d(np.cov(batches.T)) / len(batches)
+    return result
+
+
+def _at_least(matrix: FloatArray, reference: FloatArray) -> FloatArray:
+    """With eigenvalues, relative to the reference, of at least _LEAST."""
+    values, vectors = linalg.eigh((matrix + matrix.T) / 2, reference)
+    back = reference @ vectors
+    result: FloatArray = (back * np.maximum(values, _LEAST)) @ back.T
+    return result
