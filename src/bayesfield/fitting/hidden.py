@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from bayesfield.fitting.pipeline import fit_objective
 from bayesfield.fitting.plan import Correction, request
 from bayesfield.learning.objective import Objective, gaussian
-from bayesfield.learning.phases.observed import observed_objective
+from bayesfield.learning.phases.observed import observed_objective, starting
 from bayesfield.learning.search.expectation import hidden_start
 from bayesfield.learning.search.labels import labels_start
 from bayesfield.learning.search.optimum import Watch
@@ -56,10 +56,8 @@ def fit_hidden(
         verbose=verbose, watch=watch,
     )  # fmt: skip
     objective = read_hidden(model, values, lengths, asked.prior)
-    if start is None:
-        found = labels_start(objective) if objective.data.emits else hidden_start(objective, rng)
-        asked = replace(asked, start=found)
-    return fit_objective(model, objective, asked)
+    first = labels_start if objective.data.emits else partial(hidden_start, rng=0)
+    return fit_objective(model, starting(objective, first), asked)
 
 
 def read_hidden(model: HiddenModel, y: FloatArray, lengths: Any, prior: Prior) -> Objective:

@@ -107,4 +107,4 @@ class LabelChain:
         return result
 
 
-_PSEUDO, _STEP, _CLOSE, _MOST = 20, 0.5, 1e-3, 8.0  # steps; the longest, the last; β at most, where all labels agree
+_PSEUDO, _STEP, _CLOSE, _MOST = 5, 0.5, 1e-3, 8.0  # steps; the longest, the last; β at most, where all labels agree

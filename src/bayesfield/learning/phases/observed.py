@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,12 @@ from bayesfield.types import FloatArray, IntArray, InvalidInput
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """y: (n, D), NaN where missing. ptr: (S + 1,) where sequences begin and end."""
+    """y: (n, D), NaN where missing. ptr: (S + 1,) where sequences begin and end. first: where a search begins."""
 
     model: HiddenModel
     y: FloatArray
     ptr: IntArray
+    first: Callable[[Objective], FloatArray] | None = None
     weights = None
     here = True
     matches_moments = False
@@ -52,6 +54,11 @@ class Observations:
     def unseen(self) -> IntArray:
         """Where a search begins is found from the observations themselves (learning.search.hidden_start)."""
         return np.empty(0, dtype=np.int64)
+
+
+def starting(objective: Objective, first: Callable[[Objective], FloatArray]) -> Objective:
+    """The same with where a search begins."""
+    return replace(objective, data=replace(objective.data, first=first))
 
 
 def observed_objective(model: HiddenModel, y: FloatArray, ptr: IntArray, prior: GaussianPrior) -> Objective:

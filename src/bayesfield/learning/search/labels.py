@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from bayesfield.learning.objective import Objective
     from bayesfield.learning.phases.emission import EmissionPhase
 
-_WARM, _EACH = 30, 2  # steps of stochastic EM, and sweeps of each
+_WARM, _EACH = 60, 2  # steps of stochastic EM, and sweeps of each
 _FIRST, _WORK, _LOOKS = 40, 3e6, 16  # sweeps of a look by each chain, at least; draws of labels; looks at most
+_KEPT, _GROWTH = 0.7, 1.4  # share of earlier looks' sweeps that still counts for curvatures; of longer ones
 _NEAR = 0.7  # posterior sd: a step that short ends the approach
 _LONGEST, _ROOT = 4.0, 1 / 16  # length of a step in sd of the complete data, at most, or for each root of the sites
 _LEAST = 0.05  # of the complete data's information that is left at least when the missing one is taken off
@@ -44,6 +45,8 @@ _SETTLE = 8  # updates at each β before they count
 _RADIUS = 1e6  # posterior sd of β within which log Z(β) is followed: it is a parabola
 _FAR = 1e6  # scale of the coordinates that log Z(β) does not know
 _SWEEP, _CLUSTER = 4.5e-8, 2.5e-8  # seconds a site: of a sweep given y with its sums, and of a free update
+_USUAL = 25_000  # sites up to which the engine's budget is for all
+_AGAIN, _ASIDE = 2, 2.0  # long runs about another centre, where the mode lies so many posterior sd aside
 _APART, _NOISE = 0.3, 4.0  # posterior sd, and times their noise, by which chains that began apart may differ
 
 
@@ -81,6 +84,7 @@ class LabelSearch:
         kinds = (first, first, np.zeros(self.n), rng.integers(0, self.K, self.n))
         self.chains = [LabelChain(self.graph, self.K, z, int(rng.integers(2**31))) for z in kinds]
         self.spent = 0.0
+        self.allowed = getattr(self.engine, "budget", 0.0) * max(self.n / _USUAL, 1.0)
 
     # --- stochastic EM ----------------------------------------------------------------------------------------------
 
@@ -99,6 +103,11 @@ class LabelSearch:
         place = np.argsort(order).astype(np.int8)
         chain.z = place[chain.z]
         return np.concatenate([[chain.pseudo_likelihood(beta)], eta[self.model.emitted.relabelled(order)]])
+
+    def settled(self, here: FloatArray) -> FloatArray:
+        """The same parameters, once the labels have come to them."""
+        self.chains[0].clamped(float(here[0]), self.views.tables(here[1:]), None, _WARM)
+        return here
 
     # --- at one λ ---------------------------------------------------------------------------------------------------
 
@@ -158,21 +167,32 @@ class LabelSearch:
 
     def approach(self, here: FloatArray) -> tuple[FloatArray, tuple[Iteration, ...]]:
         """Newton steps, none longer than the complete data's own sd allow: where much is missing P is small and
-        changes quickly."""
+        changes quickly. What is missing is averaged over looks, and P gets as much of the complete data's information
+        as its noise may have taken: with few sweeps the steps are those of EM."""
         sweeps, log = max(_FIRST, int(_WORK / self.n)), []
-        longest = max(_LONGEST, _ROOT * np.sqrt(self.n))
+        longest, known, seen = max(_LONGEST, _ROOT * np.sqrt(self.n)), None, 0.0
         for number in range(_LOOKS):
             look = self.look(here, sweeps, sweeps // 4)
-            gradient, P, complete = self.step(here, look)
-            step = linalg.solve(P, gradient, assume_a="pos")
-            distance = float(np.sqrt(max(gradient @ step, 0.0)))
+            share = sweeps / (_KEPT * seen + sweeps)
+            known = look if known is None else _averaged(known, look, share)
+            seen = _KEPT * seen + sweeps
+            gradient, P, complete = self.step(here, known)
+            step = linalg.solve(P + complete / np.sqrt(seen), gradient, assume_a="pos")
+            distance = float(np.sqrt(max(gradient @ linalg.solve(P, gradient, assume_a="pos"), 0.0)))
             log.append(Iteration(number, float("nan"), float(np.abs(gradient).max()), distance, 1.0))
             self.progress.tell(log[-1])
             here = here - step * min(1.0, longest / max(float(np.sqrt(step @ complete @ step)), 1e-300))
             noise = float(np.sqrt(np.trace(linalg.solve(P, look.noise, assume_a="pos"))))
             if distance < max(_NEAR, 2.0 * noise) or self.progress.expired:
                 break
+            sweeps = int(_GROWTH * sweeps)
         return here, tuple(log)
+
+
+def _averaged(known: Look, look: Look, share: float) -> Look:
+    """A look whose curvatures are averaged with those of looks nearby."""
+    missing = (1.0 - share) * known.missing + share * look.missing
+    return look._replace(missing=missing, variance=(1.0 - share) * known.variance + share * look.variance)
 
 
 def labels_start(objective: Objective) -> FloatArray:
@@ -183,10 +203,15 @@ def labels_start(objective: Objective) -> FloatArray:
 def surfaced_labels(objective: Objective, start: FloatArray | None, progress: Progress = QUIET) -> Objective:
     """The objective with phases that chains have made about its mode. start: parameters near it."""
     search = LabelSearch(objective, progress)
-    warm = search.warmed()
-    centre, _ = search.approach(warm if start is None else start)
+    centre, _ = search.approach(search.warmed() if start is None else search.settled(start))
     search.chains[1].z = search.views.tables(centre[1:]).argmax(axis=1).astype(np.int8)
     look, sweeps, error, P = _long(search, centre)
+    for _ in range(_AGAIN):
+        step = linalg.solve(P, search.step(centre, look)[0], assume_a="pos")
+        if float(step @ P @ step) < _ASIDE**2 or search.spent > search.allowed:
+            break
+        centre = centre - step
+        look, sweeps, error, P = _long(search, centre)
     sd = float(1.0 / np.sqrt(P[0, 0] - P[0, 1:] @ linalg.solve(P[1:, 1:], P[1:, 0], assume_a="pos")))
     look = look._replace(variance=_free_curvature(search, float(centre[0]), sd, sweeps))
     gradient, P, complete = search.step(centre, look)
@@ -218,8 +243,7 @@ def surfaced_labels(objective: Objective, start: FloatArray | None, progress: Pr
 def _long(search: LabelSearch, centre: FloatArray) -> tuple[Look, int, float, FloatArray]:
     """Looks at the mode until its noise is as asked for, or the budget ends: the last one, sweeps, the noise in
     posterior sd, and P."""
-    engine, objective = search.engine, search.objective
-    allowed = engine.allowed(objective.free.graph)
+    engine = search.engine
     beta, eta = float(centre[0]), centre[1:]
     tables, slopes = search.views.tables(eta), search._slopes(eta)
     for chain in search.chains[:2]:
@@ -240,7 +264,7 @@ def _long(search: LabelSearch, centre: FloatArray) -> tuple[Look, int, float, Fl
         _, P, _ = search.step(centre, look)
         error = float(np.sqrt(np.trace(linalg.solve(P, look.noise, assume_a="pos")) / len(centre)))
         enough = sweeps >= _FEWEST and error <= engine.error
-        if enough or search.spent > allowed or search.progress.expired:
+        if enough or search.spent > search.allowed or search.progress.expired:
             return look, sweeps, error, P
 
 
