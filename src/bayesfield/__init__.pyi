@@ -14,7 +14,7 @@ from bayesfield.analysis.validation.cross_validation import VarianceChoice, cros
 from bayesfield.analysis.validation.temperature import TemperatureChoice, cross_validated_temperature
 from bayesfield.analysis.validation.template_variances import TemplateVariances, cross_validated_templates
 from bayesfield.estimators.crf import BayesianCRF, GraphCRF
-from bayesfield.estimators.hidden import HiddenChain
+from bayesfield.estimators.hidden import HiddenChain, HiddenLattice
 from bayesfield.estimators.lattices import LatticeField
 from bayesfield.estimators.machines import RBM, BoltzmannMachine
 from bayesfield.estimators.networks import IsingNetwork, OrdinalNetwork, PottsNetwork
@@ -135,6 +135,7 @@ __all__ = [
     "GraphCRF",
     "GroupComparison",
     "HiddenChain",
+    "HiddenLattice",
     "Imputation",
     "IndefiniteCurvature",
     "InvalidInput",

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from bayesfield.learning.objective import GaussianPrior, Objective
 from bayesfield.graph.compiled import Design, compiled
 from bayesfield.inference.auto import Auto
+from bayesfield.learning.objective import GaussianPrior, Objective
 from bayesfield.learning.phases.emission import EmissionPhase
 from bayesfield.learning.phases.graph import GraphPhase
 from bayesfield.learning.phases.markov import MarkovPhase

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -10,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy import special
 
-from bayesfield.model.builders import grid_edges
 from bayesfield.model.field import FactorBlock, RandomField, as_states
-from bayesfield.types import FloatArray, IntArray, InvalidInput
+from bayesfield.model.lattices import offsets_of, pairs_at
+from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput
 
 _LEAVES, _WIDE = -1.0, 4.0  # prior of a log-odds to leave a label: mean and variance
 
@@ -165,10 +166,11 @@ class FieldLaw(Law):
         return np.arange(self.n_parameters) if self.exchangeable else None
 
 
-def potts_lattice(rows: int, columns: int, labels: int) -> FieldLaw:
-    """Labels on a square lattice, p(z) ∝ exp(β Σ [z_i = z_j]) over neighbours, no label preferred."""
-    edges = grid_edges(rows, columns)
-    return potts_law(rows * columns, edges, labels)
+def potts_lattice(inside: Sequence[BoolArray], labels: int, neighbours: Any = 4) -> FieldLaw:
+    """Labels on one or several images, p(z) ∝ exp(β Σ [z_i = z_j]) over neighbours, no label preferred. inside: of each
+    image its sites, (rows, columns). neighbours: 4, 8, or offsets, as ``lattices.lattice`` has them."""
+    edges = np.concatenate([pairs_at(inside, offset) for offset in offsets_of(neighbours)])
+    return potts_law(sum(int(mask.sum()) for mask in inside), edges, labels)
 
 
 def potts_law(n: int, edges: IntArray, labels: int) -> FieldLaw:
@@ -194,7 +196,7 @@ def as_law(structure: Any, labels: int) -> Law:
             raise InvalidInput(f"every variable of the field is a hidden label: it needs {labels} states, none hidden")
         return FieldLaw(structure, int(labels))
     if isinstance(structure, tuple) and len(structure) == 2 and all(isinstance(k, int | np.integer) for k in structure):
-        return potts_lattice(int(structure[0]), int(structure[1]), int(labels))
+        return potts_lattice([np.ones(structure, dtype=np.bool_)], int(labels))
     edges = np.asarray(structure)
     if edges.ndim == 2 and edges.shape[1] == 2 and edges.dtype.kind in "iu" and len(edges):
         return potts_law(int(edges.max()) + 1, np.sort(edges.astype(np.int64), axis=1), int(labels))
