@@ -1,6 +1,7 @@
 """Emissions of hidden labels and hidden Markov chains, against enumeration, differences and hmmlearn."""
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ from scipy import special, stats
 
 import bayesfield as bf
 from bayesfield.fitting.hidden import read_hidden
+from bayesfield.inference.sampling.labels import LabelChain, neighbours
+from bayesfield.inference.sampling.streamed import Streamed
 
 FLAT = bf.Normal(variance=1e8)
 
@@ -210,3 +213,148 @@ def test_estimators_of_hidden_labels_keep_the_contract():
     from sklearn.utils.estimator_checks import check_estimator
 
     check_estimator(bf.HiddenChain(2, correction="none", verbose=False))
+
+
+# --- lattices and other graphs ---------------------------------------------------------------------------------------
+
+
+def lattice_objective(kind, K, rng, rows=2, columns=3):
+    y = observations(kind, rows * columns, rng)
+    y[1, 0] = np.nan
+    model = bf.hidden_field((rows, columns), K, EMISSIONS[kind]).bound(y)
+    prior = model.default_prior(y)
+    here = prior.location(model) + 0.5 * rng.normal(size=model.n_parameters)
+    return model, y, read_hidden(model, y, None, prior), here
+
+
+@pytest.mark.parametrize("kind", EMISSIONS)
+def test_lattice_likelihood_by_enumeration(kind):
+    """log p(y) = log Σ_z exp(β S(z)) p(y | z) − log Σ_z exp(β S(z)), by all 3^6 labellings."""
+    K = 3
+    _, y, objective, here = lattice_objective(kind, K, np.random.default_rng(11), 2, 3)
+    z = np.array(list(itertools.product(range(K), repeat=6)))
+    edges = bf.grid_edges(2, 3)
+    same = (z[:, edges[:, 0]] == z[:, edges[:, 1]]).sum(axis=1)
+    U = np.array([[density(kind, row, k, here[1:], K) for k in range(K)] for row in y])
+    total = special.logsumexp(here[0] * same + U[np.arange(6), z].sum(axis=1)) - special.logsumexp(here[0] * same)
+    exact = objective.with_engine(bf.Exact())
+    assert exact.log_likelihood(exact.at(here)) == pytest.approx(total, abs=1e-9)
+
+
+@pytest.mark.parametrize("engine", [bf.Exact(), bf.Bethe(), bf.Kikuchi()], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("kind", ["gaussian", "student", "both"])
+def test_lattice_derivatives(kind, engine):
+    _, _, objective, here = lattice_objective(kind, 2, np.random.default_rng(12), 3, 3)
+    objective = objective.with_engine(engine)
+    point, h = objective.at(here), 1e-5
+    ahead, behind = ([objective.at(here + s * h * e) for e in np.eye(len(here))] for s in (1, -1))
+    gradient = [(a.value - b.value) / (2 * h) for a, b in zip(ahead, behind, strict=True)]
+    curvature = [(a.gradient - b.gradient) / (2 * h) for a, b in zip(ahead, behind, strict=True)]
+    np.testing.assert_allclose(point.gradient, gradient, atol=1e-5)
+    np.testing.assert_allclose(objective.curvature(point), curvature, atol=1e-5)
+
+
+@pytest.mark.parametrize("beta", [0.7, -0.7])
+def test_chains_of_labels_by_enumeration(beta):
+    """Means of equal pairs and beliefs of 40,000 sweeps, to five standard errors (batches; one false alarm in 10^5)."""
+    rng, edges, K = np.random.default_rng(13), bf.grid_edges(2, 3), 3
+    U = rng.normal(size=(6, K))
+    z = np.array(list(itertools.product(range(K), repeat=6)))
+    same = (z[:, edges[:, 0]] == z[:, edges[:, 1]]).sum(axis=1)
+    free, given = (special.softmax(beta * same + c * U[np.arange(6), z].sum(axis=1)) for c in (0.0, 1.0))
+    chain = LabelChain(neighbours(6, edges), K, np.zeros(6), 1)
+    run = chain.clamped(beta, U, U[:, :, None], 40_000)
+    for p, series in [(given, run.same), (given, run.states[:, 0]), *((free, s) for s in chain.free(beta, 40_000).T)]:
+        batches = series.reshape(100, -1).mean(axis=1)
+        assert abs(batches.mean() - p @ same) < 5 * batches.std(ddof=1) / 10
+    exact = np.stack([(given[:, None] * (z == k)).sum(axis=0) for k in range(K)], axis=1)
+    np.testing.assert_allclose(run.beliefs, exact, atol=0.01)
+    scores = np.stack([(given[:, None] * (z == k)) @ U[:, k] for k in range(K)]).sum(axis=1)
+    np.testing.assert_allclose(run.states[:, 1:].mean(axis=0), scores, atol=0.05)
+
+
+def hidden_image(rows, columns, K, beta, seed, gap=2.0):
+    rng = np.random.default_rng(seed)
+    chain = LabelChain(
+        neighbours(rows * columns, bf.grid_edges(rows, columns)), K, rng.integers(0, K, rows * columns), 7
+    )
+    chain.free(beta, 200)
+    z = chain.z.astype(int).reshape(rows, columns)
+    return z, gap * z + rng.normal(size=z.shape)
+
+
+def test_chains_of_labels_have_the_exact_posterior():
+    """A strip of 5 × 80, where exact inference takes milliseconds: modes within 0.35 sd (the chains' own error is some
+    0.1), sds within 20 %."""
+    _, image = hidden_image(5, 80, 2, 0.8, 3)
+    field = bf.hidden_field(image.shape, 2)
+    exact = bf.fit_hidden(field, image.ravel(), engine=bf.Exact(), correction="none")
+    chains = bf.fit_hidden(field, image.ravel(), engine=Streamed())
+    assert exact.record.status.converged
+    assert chains.record.inference.mixing < 1.0
+    np.testing.assert_allclose((chains.mode - exact.mode) / exact.sd, 0.0, atol=0.35)
+    np.testing.assert_allclose(chains.sd / exact.sd, 1.0, atol=0.2)
+    assert "second order" in chains.certificate.advice
+    again = bf.fit_hidden(field, image.ravel(), engine=Streamed())
+    np.testing.assert_array_equal(again.mean, chains.mean)
+
+
+def test_hidden_lattice_estimator():
+    """Labels at least as good as those of ICM with the true parameters; other images; missing pixels; no data in
+    pickles."""
+    z, image = hidden_image(40, 40, 3, 0.9, 4, gap=1.5)
+    lattice = bf.HiddenLattice(3, n_draws=5).fit(image)
+    truth = np.concatenate([[0.9], 1.5 * np.arange(3), np.zeros(3)])
+    assert (np.abs(lattice.posterior_.mean - truth) < 4 * lattice.posterior_.sd).all()
+    labels = lattice.predict(image)
+    assert (labels == z).mean() >= (icm(image, 0.9, 1.5 * np.arange(3)) == z).mean()
+    p, doubt = lattice.predict_proba(image), lattice.doubt(image)
+    np.testing.assert_allclose(p.sum(axis=-1), 1.0)
+    np.testing.assert_allclose(doubt, 1.0 - p.max(axis=-1), atol=1e-12)
+    holes = image.copy()
+    holes[10:14, 10:14] = np.nan
+    filled = lattice.impute(holes)
+    assert np.isfinite(filled).all()
+    assert lattice.doubt(holes)[10:14, 10:14].mean() > doubt[10:14, 10:14].mean()
+    _, other = hidden_image(30, 20, 3, 0.9, 5, gap=1.5)
+    assert lattice.predict(np.stack([other, other])).shape == (2, 30, 20)
+    assert lattice.score(other) > lattice.score(other + 1.0)
+    new, its_labels = lattice.sample((12, 9))
+    assert new.shape == its_labels.shape == (12, 9)
+    again = pickle.loads(pickle.dumps(lattice))
+    np.testing.assert_array_equal(again.predict(image), labels)
+    assert again.posterior_.objective is None
+
+
+def icm(image, beta, mean):
+    """Iterated conditional modes from each site's own best label, sd 1."""
+    z = np.abs(image[..., None] - mean).argmin(axis=-1)
+    for turn in range(20):
+        padded = np.pad(z, 1, constant_values=-1)
+        near = np.stack([padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:]])
+        votes = (near[..., None] == np.arange(len(mean))).sum(axis=0)
+        parity = np.add.outer(*map(np.arange, z.shape)) % 2
+        best = (beta * votes - 0.5 * (image[..., None] - mean) ** 2).argmax(axis=-1)
+        z = np.where(parity == turn % 2, best, z)
+    return z
+
+
+def test_a_field_of_ones_own_and_a_mask():
+    """Labels on a field with an own law, by exact inference; sites outside a mask are nobody's neighbours."""
+    _, image = hidden_image(4, 4, 2, 0.8, 6)
+    own = bf.potts(16, bf.grid_edges(4, 4), 2, tied=True)
+    posterior = bf.fit_hidden(bf.hidden_field(own, 2), image.ravel(), correction="none")
+    assert posterior.record.status.converged
+    assert list(posterior.summary().index[:2]) == list(own.parameter_names)
+    mask = np.ones((4, 4), dtype=bool)
+    mask[0, :] = False
+    lattice = bf.HiddenLattice(2, mask=mask, correction="none", n_draws=2).fit(image)
+    assert (lattice.predict(image)[0] == -1).all()
+    assert (lattice.predict(image)[1:] >= 0).all()
+    changed = image.copy()
+    changed[0] = 100.0
+    np.testing.assert_array_equal(lattice.predict_proba(changed), lattice.predict_proba(image))
+    with pytest.raises(bf.InvalidInput, match="mask"):
+        bf.HiddenLattice(2, mask=np.zeros((4, 4), dtype=bool)).fit(image)
+    with pytest.raises(bf.InvalidInput, match="labels, and there are"):
+        bf.fit_hidden(bf.hidden_field((2, 2), 2), np.arange(5.0))

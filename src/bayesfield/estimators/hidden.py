@@ -275,7 +275,7 @@ class HiddenLattice(HiddenEstimator):
         return self._back(p, images, np.nan).reshape(*np.shape(X), -1)
 
     def predict(self, X: Any) -> IntArray:
-        """The likeliest label of every site, like X: as few wrong ones as possible are expected; −1 outside the mask."""
+        """The likeliest label of every site, like X, so that as few as possible are wrong; −1 outside the mask."""
         p = self.predict_proba(X)
         return np.where(np.isnan(p[..., 0]), -1, p.argmax(axis=-1))
 
@@ -327,7 +327,7 @@ class HiddenLattice(HiddenEstimator):
     @property
     def _fitted(self) -> HiddenModel:
         check_is_fitted(self, "posterior_")
-        model: Any = self.posterior_.field
+        model: HiddenModel = self.posterior_.field  # type: ignore[assignment]
         return model
 
     @property
@@ -345,9 +345,10 @@ class HiddenLattice(HiddenEstimator):
 
     def _model(self, images: FloatArray) -> HiddenModel:
         """The fitted one for these images."""
+        fitted: HiddenModel = self._fitted
         if self._shape == images.shape:
-            return self._fitted
-        return HiddenModel(self._law(images), self._fitted.emitted)
+            return fitted
+        return HiddenModel(self._law(images), fitted.emitted)
 
     def _law(self, images: FloatArray) -> FieldLaw:
         return potts_lattice([self._inside(images)] * len(images), int(self.n_labels), self.neighbours)

@@ -9,6 +9,7 @@ import numpy as np
 
 from bayesfield.fitting.pipeline import fit_objective
 from bayesfield.fitting.plan import Correction, request
+from bayesfield.inference.contract import Engine
 from bayesfield.learning.objective import Objective, gaussian
 from bayesfield.learning.phases.observed import observed_objective, starting
 from bayesfield.learning.search.expectation import hidden_start
@@ -26,6 +27,7 @@ def fit_hidden(
     field: HiddenField,
     y: Any,
     prior: Prior | None = None,
+    engine: Engine | str = "auto",
     *,
     lengths: Any = None,
     correction: Correction = "auto",
@@ -42,8 +44,10 @@ def fit_hidden(
 
     field: from ``bf.hidden_field``. y: (n,) or (n, D), an observation of each label, NaN where it is missing: lattices
     in row order. lengths: of sequences, where a chain has several end to end. prior: by default Gaussian in all
-    parameters, weak, at the scale of the data (each emission says how); ``bf.Normal(variance=1e8)`` is flat. start:
-    parameters to begin from; by default those of some steps of EM. The rest as in ``bf.fit``.
+    parameters, weak, at the scale of the data (each emission says how); ``bf.Normal(variance=1e8)`` is flat. engine:
+    "auto" is exact where that is affordable, and on larger Potts fields takes chains of labels, which know the
+    posterior to second order about its mode. start: parameters to begin from; by default those of some steps of EM.
+    The rest as in ``bf.fit``.
 
     Labels may change places without any change to what is observed. Those of the posterior are in the order of their
     means (of the first column), and it is that of one mode.
@@ -51,7 +55,7 @@ def fit_hidden(
     values = as_observations(y)
     model = field.bound(values)
     asked = request(
-        model.default_prior(values) if prior is None else prior, correction=correction, start=start,
+        model.default_prior(values) if prior is None else prior, engine, correction=correction, start=start,
         tolerance=tolerance, max_iterations=max_iterations, rng=rng, budget=budget, time_limit=time_limit,
         verbose=verbose, watch=watch,
     )  # fmt: skip

@@ -104,7 +104,8 @@ def field_probabilities(model: HiddenModel, points: FloatArray, y: FloatArray, s
         tables = views.tables(here[1:])
         chain.clamped(float(here[0]), tables, None, _BURN if s == 0 else _SETTLE)
         total += chain.clamped(float(here[0]), tables, None, each).beliefs
-    return total / total.sum(axis=1, keepdims=True)
+    result: FloatArray = total / total.sum(axis=1, keepdims=True)
+    return result
 
 
 def field_log_likelihood(model: HiddenModel, here: FloatArray, y: FloatArray, seed: int = 0) -> float:

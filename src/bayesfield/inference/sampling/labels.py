@@ -1,8 +1,8 @@
 """Chains of Potts fields of labels on any graph, free or with weights of what is observed, for their sums.
 
 A chain moves on from where it stands. Large fields are their own average: one chain and some hundred sweeps tell the
-mean of a sum over 10⁵ sites to a tenth of its sd. Free fields with β > 0 move by clusters, which mix also near a critical
-point; others by single sites, as do those with weights.
+mean of a sum over 10⁵ sites to a tenth of its sd. Free fields with β > 0 move by clusters, which mix also near a
+critical point; others by single sites, as do those with weights.
 """
 
 from __future__ import annotations

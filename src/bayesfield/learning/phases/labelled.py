@@ -3,8 +3,9 @@
     log Z(λ + δ) − log Z(λ) ≈ mᵀδ + ½ δᵀ C δ
 
 Given y, m = E[s | y] and C = Cov(s | y) + E[∂s | y] (Louis 1982), s what a labelling adds to ∇ log p(y, z|λ). No term
-goes beyond the second order, although that of the emission alone is known to all: what the labels would tell and what is
-missing of it nearly cancel where labels overlap, and cutting only one of the two off leaves no curvature a little aside.
+goes beyond the second order, although that of the emission alone is known to all: what the labels would tell and what
+is missing of it nearly cancel where labels overlap, and cutting only one of the two off leaves no curvature a little
+aside.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """The search for hidden labels on large graphs with one coupling β: chains given the data beside free ones.
 
-1. Stochastic EM: sweeps of the labels given y, the emission from their beliefs, β by the pseudo-likelihood of the labels
-   drawn. A few dozen sweeps end near the mode: labels drawn given y at the right parameters are labels of the field.
+1. Stochastic EM: sweeps of the labels given y, the emission from their beliefs, β by the pseudo-likelihood of the
+   labels drawn; then β such that free fields have as many equal pairs as labels given y.
 2. Newton steps by both chains' means, −∇L = E[s | y] − E[s], and the observed information, I = I_free + I_emission − M,
    M = Cov(s | y) what is missing (Louis 1982), until a step is within the noise.
 3. Long runs there: given y, and free at several β over the posterior, whose means tell the curvature of log Z(β). What
    comes of it is log Z of both to second order: the posterior is the Gaussian at its mode.
 
-Chains run as long as their means' noise asks for, in posterior sd, or the budget of counted work ends. Each run is of two
-chains that began apart: given y, from the search's labels and from each site's own best; free, from one label and from
-labels at random. Where they have not met, the status says so.
+Chains run as long as their means' noise asks for, in posterior sd, or the budget of counted work ends. Each run is of
+two chains that began apart: given y, from the search's labels and from each site's own best; free, from one label and
+from labels at random. Where they have not met, the status says so.
 """
 
 from __future__ import annotations
@@ -32,12 +32,17 @@ if TYPE_CHECKING:
     from bayesfield.learning.objective import Objective
     from bayesfield.learning.phases.emission import EmissionPhase
 
+_MATCHES, _MATCHED, _SETTLED = 8, 12, 0.01  # times β is matched, steps of EM between, change of β that ends it
+_HIGHEST, _HALVINGS, _LOOK = 3.0, 10, 24  # β at most in a match, halvings, and updates of each
 _WARM, _EACH = 60, 2  # steps of stochastic EM, and sweeps of each
 _FIRST, _WORK, _LOOKS = 40, 3e6, 16  # sweeps of a look by each chain, at least; draws of labels; looks at most
 _KEPT, _GROWTH = 0.7, 1.4  # share of earlier looks' sweeps that still counts for curvatures; of longer ones
+_APPROACH, _FREE = 0.5, 2  # share of the budget that looks may take; updates of free chains for each sweep
 _NEAR = 0.7  # posterior sd: a step that short ends the approach
 _LONGEST, _ROOT = 4.0, 1 / 16  # length of a step in sd of the complete data, at most, or for each root of the sites
 _LEAST = 0.05  # of the complete data's information that is left at least when the missing one is taken off
+_MOST_FREE, _MOSTLY = 8.0, 0.95  # updates of free chains a sweep; share of the noise from which they run alone
+_LEAST_SHARE = 0.3  # of the budget that a long run has whatever was spent before
 _BLOCK, _BATCHES = 60, 10  # sweeps of each chain between two looks at the noise, and batches that tell it, a chain
 _FEWEST = 4 * _BLOCK
 _POINTS, _SPREAD = 8, 2.5  # β at which free chains run, and how far they reach, in posterior sd
@@ -53,7 +58,7 @@ _APART, _NOISE = 0.3, 4.0  # posterior sd, and times their noise, by which chain
 class Look(NamedTuple):
     """Both kinds of chains at one λ. beliefs: (n, K). same: E[equal pairs], given y. free: the same without y.
     missing: M, (F, F). variance: of equal pairs in the free field. noise: (F, F), covariance of the gradient's own
-    error. apart: (F,) how far the gradients of the two starts differ."""
+    error; free_noise: the part of it that free chains leave. apart: (F,) how far gradients of both starts differ."""
 
     beliefs: FloatArray
     same: float
@@ -61,6 +66,7 @@ class Look(NamedTuple):
     missing: FloatArray
     variance: float
     noise: FloatArray
+    free_noise: float
     apart: FloatArray
 
 
@@ -98,11 +104,33 @@ class LabelSearch:
             beta = chain.pseudo_likelihood(beta)
             run = chain.clamped(beta, self.views.tables(eta), None, _EACH)
             eta = self.views.maximised(run.beliefs, eta)
+        often = max(_MATCHED, int(_WORK / 2 / self.n))
+        for _ in range(_MATCHES):
+            same = chain.clamped(beta, self.views.tables(eta), None, _EACH).same.mean()
+            before, beta = beta, self._matched(float(same))
+            for _ in range(often):
+                run = chain.clamped(beta, self.views.tables(eta), None, _EACH)
+                eta = self.views.maximised(run.beliefs, eta)
+            self.spent += often * _EACH * _SWEEP * self.n
+            if abs(beta - before) < _SETTLED * beta:
+                break
         self.spent += _WARM * (_EACH + 2) * _SWEEP * self.n
         order = self.model.emitted.order(eta)
         place = np.argsort(order).astype(np.int8)
         chain.z = place[chain.z]
-        return np.concatenate([[chain.pseudo_likelihood(beta)], eta[self.model.emitted.relabelled(order)]])
+        return np.concatenate([[beta], eta[self.model.emitted.relabelled(order)]])
+
+    def _matched(self, same: float) -> float:
+        """The β at which a free field has so many equal pairs, by halving: images that are no Potts fields have more of
+        them at their pseudo-likelihood's β than labels given y, by far."""
+        low, high, chain = 0.0, _HIGHEST, self.chains[2]
+        for _ in range(_HALVINGS):
+            beta = 0.5 * (low + high)
+            chain.free(beta, _LOOK // 2)
+            enough = chain.free(beta, _LOOK)[:, 0].mean() > same
+            low, high = (low, beta) if enough else (beta, high)
+        self.spent += 1.5 * _HALVINGS * _LOOK * _CLUSTER * self.n
+        return 0.5 * (low + high)
 
     def settled(self, here: FloatArray) -> FloatArray:
         """The same parameters, once the labels have come to them."""
@@ -114,19 +142,19 @@ class LabelSearch:
     def look(self, here: FloatArray, sweeps: int, burn: int) -> Look:
         """All chains at one λ for so many sweeps each, after some that do not count."""
         beta, eta = float(here[0]), here[1:]
-        tables, slopes = self.views.tables(eta), self._slopes(eta)
+        tables, slopes = self.views.tables(eta), self.slopes(eta)
         runs = []
         for chain in self.chains[:2]:
             chain.clamped(beta, tables, None, burn)
             runs.append(chain.clamped(beta, tables, slopes, sweeps))
         free = []
         for chain in self.chains[2:]:
-            chain.free(beta, burn)
-            free.append(chain.free(beta, sweeps))
-        self.spent += 2 * (sweeps + burn) * (_SWEEP + _CLUSTER) * self.n
-        return self._joined(eta, runs, free)
+            chain.free(beta, _FREE * burn)
+            free.append(chain.free(beta, _FREE * sweeps))
+        self.spent += 2 * (sweeps + burn) * (_SWEEP + _FREE * _CLUSTER) * self.n
+        return self.joined(eta, runs, free)
 
-    def _slopes(self, eta: FloatArray) -> FloatArray:
+    def slopes(self, eta: FloatArray) -> FloatArray:
         """∂U_ik by the label's own parameters, (n, K, p), columns side by side."""
         local = self.model.emitted.local(eta)
         parts = [view.directions(own) for view, own in zip(self.views.each, local, strict=True)]
@@ -139,20 +167,21 @@ class LabelSearch:
         gather[np.arange(len(index)), index] = 1.0
         return np.column_stack([states[:, 0], states[:, 1:] @ gather])
 
-    def _joined(self, eta: FloatArray, runs: list[Run], free: list[FloatArray]) -> Look:
+    def joined(self, eta: FloatArray, runs: list[Run], free: list[FloatArray]) -> Look:
         scores = [self._scores(run.states) for run in runs]
         missing = np.mean([np.cov(s.T) for s in scores], axis=0)
         beliefs = (runs[0].beliefs + runs[1].beliefs) / 2
         # given y: the same smoothed sums as the means; the states' own series tell their noise from above
-        noise = sum(_noise(s) for s in scores) / 4
-        noise[0, 0] += sum(_noise(f[:, :1])[0, 0] for f in free) / 4
+        noise: FloatArray = np.sum([_noise(s) for s in scores], axis=0) / 4
+        of_free = float(np.sum([_noise(f[:, :1])[0, 0] for f in free])) / 4
+        noise[0, 0] += of_free
         ends = [np.concatenate([[r.same.mean()], self.views.under(r.beliefs).slopes(eta)]) for r in runs]
         apart = np.abs(ends[0] - ends[1])
         apart[0] += abs(free[0][:, 0].mean() - free[1][:, 0].mean())
         same = float(np.mean([r.same.mean() for r in runs]))
         both = np.concatenate(free)
         variance = float(np.mean([f[:, 1].var() for f in free]))
-        return Look(beliefs, same, float(both[:, 0].mean()), missing, variance, noise, apart)
+        return Look(beliefs, same, float(both[:, 0].mean()), missing, variance, noise, of_free, apart)
 
     def step(self, here: FloatArray, look: Look) -> tuple[FloatArray, FloatArray, FloatArray]:
         """∇L, P, and what P would be if the labels were known, at a look."""
@@ -183,7 +212,8 @@ class LabelSearch:
             self.progress.tell(log[-1])
             here = here - step * min(1.0, longest / max(float(np.sqrt(step @ complete @ step)), 1e-300))
             noise = float(np.sqrt(np.trace(linalg.solve(P, look.noise, assume_a="pos"))))
-            if distance < max(_NEAR, 2.0 * noise) or self.progress.expired:
+            used_up = self.spent > _APPROACH * self.allowed or self.progress.expired
+            if distance < max(_NEAR, 2.0 * noise) or used_up:
                 break
             sweeps = int(_GROWTH * sweeps)
         return here, tuple(log)
@@ -214,15 +244,17 @@ def surfaced_labels(objective: Objective, start: FloatArray | None, progress: Pr
         look, sweeps, error, P = _long(search, centre)
     sd = float(1.0 / np.sqrt(P[0, 0] - P[0, 1:] @ linalg.solve(P[1:, 1:], P[1:, 0], assume_a="pos")))
     look = look._replace(variance=_free_curvature(search, float(centre[0]), sd, sweeps))
-    gradient, P, complete = search.step(centre, look)
+    gradient, P, _ = search.step(centre, look)
     inverse = linalg.inv(P)
     width = np.sqrt(np.diag(inverse))
     shift = np.abs(inverse) @ look.apart / width
     noisy = _NOISE * np.sqrt(np.diag(inverse @ (4.0 * look.noise) @ inverse)) / width
-    mixing = float(max(np.max(shift / np.maximum(noisy, _APART)), error / (3.0 * search.engine.error)))
+    aside = float(np.sqrt(max(gradient @ inverse @ gradient, 0.0)))
+    figures = np.max(shift / np.maximum(noisy, _APART)), error / (3.0 * search.engine.error), aside / (2.0 * _ASIDE)
+    mixing = float(max(figures))
     detail = (
         f"2 chains of labels given the data and 2 free ones, {sweeps:,} sweeps each; the mode is known to {error:.2g} "
-        "posterior sd"
+        f"posterior sd, and lies {aside:.2g} from where they ran"
     )
     outcome = Outcome.SLOW if mixing > 1.0 else Outcome.SAMPLED
     status = Status(outcome, sweeps, error, detail, mixing=mixing)
@@ -245,27 +277,34 @@ def _long(search: LabelSearch, centre: FloatArray) -> tuple[Look, int, float, Fl
     posterior sd, and P."""
     engine = search.engine
     beta, eta = float(centre[0]), centre[1:]
-    tables, slopes = search.views.tables(eta), search._slopes(eta)
+    tables, slopes = search.views.tables(eta), search.slopes(eta)
     for chain in search.chains[:2]:
         chain.clamped(beta, tables, None, _BLOCK)
     for chain in search.chains[2:]:
         chain.free(beta, _BLOCK)
     runs: list[list[Run]] = [[], []]
     free: list[list[FloatArray]] = [[], []]
-    sweeps = 0
+    begun, of_free, given = search.spent, 1.0, True
     while True:
-        for chain, run in zip(search.chains[:2], runs, strict=True):
-            run.append(chain.clamped(beta, tables, slopes, _BLOCK))
+        if given:
+            for chain, run in zip(search.chains[:2], runs, strict=True):
+                run.append(chain.clamped(beta, tables, slopes, _BLOCK))
+        updates = int(of_free * _BLOCK)
         for chain, ones in zip(search.chains[2:], free, strict=True):
-            ones.append(chain.free(beta, _BLOCK))
-        sweeps += _BLOCK
-        search.spent += 2 * _BLOCK * (_SWEEP + _CLUSTER) * search.n
-        look = search._joined(eta, [_whole(run) for run in runs], [np.concatenate(ones) for ones in free])
+            ones.append(chain.free(beta, updates))
+        search.spent += 2 * (_BLOCK * _SWEEP * given + updates * _CLUSTER) * search.n
+        sweeps = _BLOCK * len(runs[0])
+        look = search.joined(eta, [_whole(run) for run in runs], [np.concatenate(ones) for ones in free])
         _, P, _ = search.step(centre, look)
-        error = float(np.sqrt(np.trace(linalg.solve(P, look.noise, assume_a="pos")) / len(centre)))
-        enough = sweeps >= _FEWEST and error <= engine.error
-        if enough or search.spent > search.allowed or search.progress.expired:
+        inverse = linalg.inv(P)
+        whole, own = float(np.sum(inverse * look.noise)), float(inverse[0, 0] * look.free_noise)
+        error = float(np.sqrt(whole / len(centre)))
+        used_up = search.spent > search.allowed and search.spent - begun > _LEAST_SHARE * search.allowed
+        if (sweeps >= _FEWEST and error <= engine.error) or used_up or search.progress.expired:
             return look, sweeps, error, P
+        # as much work on either kind of chains as it has of the noise, free ones up to eight updates a sweep
+        of_free = float(np.clip(_SWEEP / _CLUSTER * own / max(whole - own, 1e-300), 0.25, _MOST_FREE))
+        given = own < _MOSTLY * whole or sweeps < _FEWEST
 
 
 def _whole(runs: list[Run]) -> Run:
@@ -275,7 +314,7 @@ def _whole(runs: list[Run]) -> Run:
 
 
 def _free_curvature(search: LabelSearch, beta: float, sd: float, sweeps: int) -> float:
-    """d²log Z/dβ² by a line through E[equal pairs] at several β: far more is known of it than by the variance at one."""
+    """d²log Z/dβ² by a line through E[equal pairs] at several β, which tells more than the variance at one."""
     z = _SPREAD * np.linspace(-1.0, 1.0, _POINTS)
     means, updates = np.empty(_POINTS), max(sweeps // 2, _BLOCK)
     for k, here in enumerate(beta + sd * z):
