@@ -4,6 +4,7 @@ import itertools
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import special, stats
 
@@ -358,3 +359,14 @@ def test_a_field_of_ones_own_and_a_mask():
         bf.HiddenLattice(2, mask=np.zeros((4, 4), dtype=bool)).fit(image)
     with pytest.raises(bf.InvalidInput, match="labels, and there are"):
         bf.fit_hidden(bf.hidden_field((2, 2), 2), np.arange(5.0))
+
+
+def test_measurements_are_refused_and_the_class_for_them_is_named():
+    rng = np.random.default_rng(9)
+    with pytest.raises(bf.InvalidInput, match="HiddenLattice"):
+        bf.LatticeField().fit(rng.integers(0, 100, (1, 8, 8)))
+    table = pd.DataFrame({"age": np.arange(60) % 30, "answer": rng.integers(0, 2, 60)})
+    with pytest.raises(bf.InvalidInput, match=r"30 levels.*HiddenChain"):
+        bf.PottsNetwork().fit(table)
+    named = table.astype({"age": "category"})
+    assert bf.PottsNetwork(edges=[], engine="exact", correction="none").field_for(named).n_variables == 2
