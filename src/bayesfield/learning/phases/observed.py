@@ -11,7 +11,7 @@ from scipy import sparse
 
 from bayesfield.graph.compiled import Design, compiled
 from bayesfield.inference.auto import Auto
-from bayesfield.learning.objective import GaussianPrior, Objective
+from bayesfield.learning.objective import GaussianPrior, Objective, Pointwise
 from bayesfield.learning.phases.emission import EmissionPhase
 from bayesfield.learning.phases.graph import GraphPhase
 from bayesfield.learning.phases.markov import MarkovPhase
@@ -50,6 +50,16 @@ class Observations:
     def emits(self) -> bool:
         """Whether chains of labels can stream the sums of a large field: one coupling, no label preferred."""
         return isinstance(self.model.law, FieldLaw) and self.model.law.exchangeable
+
+    def pointwise(self, objective: Objective, points: FloatArray) -> Pointwise:
+        """log p(y of a sequence | λ) of every sequence at each of the parameters, points (S, F)."""
+        if not self.chains or self.n_cases < 2:
+            raise InvalidInput(
+                "leave-one-out takes several sequences: there is nothing here to leave out"
+            )
+        phase: Any = objective.free
+        values = np.array([phase.marginals(here).log_z for here in points])
+        return Pointwise(np.where(np.isfinite(values), values, np.nan), np.arange(self.n_cases))
 
     def unseen(self) -> IntArray:
         """Where a search begins is found from the observations themselves (learning.search.hidden_start)."""

@@ -176,8 +176,8 @@ class LabelSearch:
         of_free = float(np.sum([_noise(f[:, :1])[0, 0] for f in free])) / 4
         noise[0, 0] += of_free
         ends = [np.concatenate([[r.same.mean()], self.views.under(r.beliefs).slopes(eta)]) for r in runs]
-        apart = np.abs(ends[0] - ends[1])
-        apart[0] += abs(free[0][:, 0].mean() - free[1][:, 0].mean())
+        apart = ends[1] - ends[0]
+        apart[0] += free[0][:, 0].mean() - free[1][:, 0].mean()
         same = float(np.mean([r.same.mean() for r in runs]))
         both = np.concatenate(free)
         variance = float(np.mean([f[:, 1].var() for f in free]))
@@ -247,7 +247,7 @@ def surfaced_labels(objective: Objective, start: FloatArray | None, progress: Pr
     gradient, P, _ = search.step(centre, look)
     inverse = linalg.inv(P)
     width = np.sqrt(np.diag(inverse))
-    shift = np.abs(inverse) @ look.apart / width
+    shift = np.abs(inverse @ look.apart) / width
     noisy = _NOISE * np.sqrt(np.diag(inverse @ (4.0 * look.noise) @ inverse)) / width
     aside = float(np.sqrt(max(gradient @ inverse @ gradient, 0.0)))
     figures = np.max(shift / np.maximum(noisy, _APART)), error / (3.0 * search.engine.error), aside / (2.0 * _ASIDE)

@@ -45,7 +45,7 @@ class Emitted:
 
     @cached_property
     def parameter_names(self) -> list[str]:
-        return [f"{mark}[{where}]" for mark, _, where in self._each()]
+        return [f"{mark}[{where}]" if where else mark for mark, _, where in self._each()]
 
     @cached_property
     def groups(self) -> list[str]:

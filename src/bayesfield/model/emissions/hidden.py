@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import factorial
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,11 @@ class HiddenModel:
         """Of the law, and η."""
         m = self.law.n_parameters
         return parameters[..., :m], parameters[..., m:]
+
+    @property
+    def equivalent_modes(self) -> int:
+        """Orders of the labels, each of which is a mode like any other; 1 where labels differ by what they are."""
+        return factorial(self.law.labels) if self.law.relabelled(np.arange(self.law.labels)) is not None else 1
 
     def default_prior(self, y: FloatArray) -> Normal:
         """Weak, at the scale of the data (n, D); each family says how."""
