@@ -10,10 +10,10 @@ import numpy as np
 from bayesfield.fitting.pipeline import fit_objective
 from bayesfield.fitting.plan import Correction, request
 from bayesfield.inference.contract import Engine
+from bayesfield.learning.hidden.expectation import hidden_start
+from bayesfield.learning.hidden.labels import labels_start
+from bayesfield.learning.hidden.observed import observed_objective, starting
 from bayesfield.learning.objective import Objective, gaussian
-from bayesfield.learning.phases.observed import observed_objective, starting
-from bayesfield.learning.search.expectation import hidden_start
-from bayesfield.learning.search.labels import labels_start
 from bayesfield.learning.search.optimum import Watch
 from bayesfield.model.emissions.hidden import HiddenField, HiddenModel, as_ends, as_observations
 from bayesfield.model.prior import Prior

@@ -17,9 +17,9 @@ from bayesfield.fitting.plan import SAMPLED, Planned, Request, make_plan, repeat
 from bayesfield.fitting.priors.learned import adapted
 from bayesfield.fitting.priors.smooth import numbers_in
 from bayesfield.inference.sampling.sampled import Sampled
+from bayesfield.learning.hidden.labels import surfaced_labels
 from bayesfield.learning.precision.at import precision_at
 from bayesfield.learning.precision.dense import DensePrecision
-from bayesfield.learning.search.labels import surfaced_labels
 from bayesfield.learning.search.learner import Learner
 from bayesfield.learning.search.learner import Request as SearchRequest
 from bayesfield.learning.search.minimise import checked_start, search, starting_points

@@ -11,9 +11,9 @@ from bayesfield.graph.compiled import compiled
 from bayesfield.inference.auto import Auto
 from bayesfield.inference.queries import sample
 from bayesfield.inference.sampling.labels import LabelChain, neighbours
-from bayesfield.learning.phases.emission import EmissionPhase
+from bayesfield.learning.hidden.emission import EmissionPhase
+from bayesfield.learning.hidden.markov import MarkovPhase
 from bayesfield.learning.phases.graph import GraphPhase
-from bayesfield.learning.phases.markov import MarkovPhase
 from bayesfield.model.emissions.hidden import HiddenModel, as_ends
 from bayesfield.posterior.posterior import Posterior
 from bayesfield.types import FloatArray, IntArray, InvalidInput

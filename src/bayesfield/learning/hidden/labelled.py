@@ -15,8 +15,7 @@ from typing import Any
 
 from bayesfield.inference.contract import Engine, Price, Traits
 from bayesfield.learning.phases.base import Answer, Phase
-from bayesfield.learning.phases.surface import SurfaceResponse
-from bayesfield.response.base import Response
+from bayesfield.response.base import MatrixResponse, Response
 from bayesfield.types import FloatArray, Outcome, Status
 
 _EACH = 2e-5  # seconds of one evaluation
@@ -56,7 +55,7 @@ class LabelledPhase(Phase):
         return Answer(value, self.slope + turn, Status(Outcome.SAMPLED), None, parameters)
 
     def response(self, answer: Answer) -> Response:
-        return SurfaceResponse(self.curvature)
+        return MatrixResponse(self.curvature)
 
     def variances(self, answer: Answer) -> FloatArray:
         return abs(self.curvature.diagonal())

@@ -19,9 +19,8 @@ from bayesfield.graph.compiled import Design
 from bayesfield.inference.contract import Engine, Price, Traits
 from bayesfield.learning.phases.base import Answer, Phase
 from bayesfield.learning.phases.graph import GraphPhase
-from bayesfield.learning.phases.surface import SurfaceResponse
 from bayesfield.model.emissions.emitted import Views
-from bayesfield.response.base import Response
+from bayesfield.response.base import MatrixResponse, Response
 from bayesfield.types import FloatArray
 
 
@@ -88,7 +87,7 @@ class EmissionPhase(Phase):
         matrix = self.engine.response(self.inner.graph, design, theta, marginals).covariance()
         m = self.inner.design.matrix.shape[1]
         matrix[m:, m:] += sums.curvature(parameters[m:])
-        return SurfaceResponse(matrix)
+        return MatrixResponse(matrix)
 
     def variances(self, answer: Answer) -> FloatArray:
         return np.abs(np.diag(self.response(answer).covariance()))

@@ -11,10 +11,10 @@ from scipy import sparse
 
 from bayesfield.graph.compiled import Design, compiled
 from bayesfield.inference.auto import Auto
+from bayesfield.learning.hidden.emission import EmissionPhase
+from bayesfield.learning.hidden.markov import MarkovPhase
 from bayesfield.learning.objective import GaussianPrior, Objective, Pointwise
-from bayesfield.learning.phases.emission import EmissionPhase
 from bayesfield.learning.phases.graph import GraphPhase
-from bayesfield.learning.phases.markov import MarkovPhase
 from bayesfield.model.emissions.hidden import HiddenModel
 from bayesfield.model.emissions.laws import FieldLaw, MarkovChain
 from bayesfield.types import FloatArray, IntArray, InvalidInput
@@ -54,15 +54,13 @@ class Observations:
     def pointwise(self, objective: Objective, points: FloatArray) -> Pointwise:
         """log p(y of a sequence | λ) of every sequence at each of the parameters, points (S, F)."""
         if not self.chains or self.n_cases < 2:
-            raise InvalidInput(
-                "leave-one-out takes several sequences: there is nothing here to leave out"
-            )
+            raise InvalidInput("leave-one-out takes several sequences: there is nothing here to leave out")
         phase: Any = objective.free
         values = np.array([phase.marginals(here).log_z for here in points])
         return Pointwise(np.where(np.isfinite(values), values, np.nan), np.arange(self.n_cases))
 
     def unseen(self) -> IntArray:
-        """Where a search begins is found from the observations themselves (learning.search.hidden_start)."""
+        """Where a search begins is found from the observations themselves (learning.hidden.expectation)."""
         return np.empty(0, dtype=np.int64)
 
 

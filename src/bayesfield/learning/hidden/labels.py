@@ -21,16 +21,16 @@ import numpy as np
 from scipy import linalg
 
 from bayesfield.inference.sampling.labels import LabelChain, Run, neighbours
+from bayesfield.learning.hidden.expectation import first_labels
+from bayesfield.learning.hidden.labelled import LabelledPhase
 from bayesfield.learning.phases.graph import GraphPhase
-from bayesfield.learning.phases.labelled import LabelledPhase
 from bayesfield.learning.phases.surface import Polynomial, SurfacePhase
-from bayesfield.learning.search.expectation import first_labels
 from bayesfield.learning.search.optimum import QUIET, Iteration, Progress
 from bayesfield.types import FloatArray, Outcome, Status
 
 if TYPE_CHECKING:
+    from bayesfield.learning.hidden.emission import EmissionPhase
     from bayesfield.learning.objective import Objective
-    from bayesfield.learning.phases.emission import EmissionPhase
 
 _MATCHES, _MATCHED, _SETTLED = 8, 12, 0.01  # times β is matched, steps of EM between, change of β that ends it
 _HIGHEST, _HALVINGS, _LOOK = 3.0, 10, 24  # β at most in a match, halvings, and updates of each

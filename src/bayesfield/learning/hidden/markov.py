@@ -21,11 +21,10 @@ from bayesfield.inference.trees.chain import ChainMarginals, chain_tangent, shar
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.kernels.chains.passes import ChainArrays
 from bayesfield.learning.phases.base import Answer, Phase
-from bayesfield.learning.phases.surface import SurfaceResponse
 from bayesfield.model.emissions.emitted import Views
 from bayesfield.model.emissions.hidden import HiddenModel
 from bayesfield.model.emissions.laws import MarkovChain
-from bayesfield.response.base import Response
+from bayesfield.response.base import MatrixResponse, Response
 from bayesfield.types import FloatArray, IntArray, Outcome, Status
 
 _EXACT = Status(Outcome.EXACT)
@@ -122,7 +121,7 @@ class MarkovPhase(Phase):
 
     def response(self, answer: Answer) -> Response:
         parameters, found = answer.found
-        return SurfaceResponse(self._covariance(parameters, found) + self._second(parameters, found))
+        return MatrixResponse(self._covariance(parameters, found) + self._second(parameters, found))
 
     def variances(self, answer: Answer) -> FloatArray:
         return -np.diag(self._second(*answer.found)).copy()
