@@ -4,9 +4,10 @@ hmmlearn.
 Images are simulated by 400 Swendsen-Wang updates from labels at random, then noise N(gap · label, (1 + label/10)²) is
 added. ICM (iterated conditional modes) has the true parameters. Processor seconds are those of a second fit (the first
 compiles, on a small image). The chain is of 10⁵ steps and 4 labels; hmmlearn runs EM from the same quantiles until a
-step gains less than 10⁻⁶ nats. Widths are compared with 2,000 draws of Hamiltonian Monte Carlo on the exact likelihood.
+step gains less than 10⁻⁶ nats. Widths are compared with 1,000 draws of Hamiltonian Monte Carlo on the exact likelihood.
 """
 
+import json
 import os
 import time
 import warnings
@@ -20,13 +21,14 @@ from benchmarks.timing import Cell, Report, Watch
 
 TARGETS = {64: 5.0, 256: 30.0, 512: 120.0}
 CASES = {2: (0.7, 1.5), 3: (0.8, 1.5), 4: (0.95, 1.5), 5: (1.0, 2.0), 6: (1.1, 2.0)}  # labels: coupling, gap
-SIDES = {64: (2, 3, 4, 5, 6), 256: (2, 3, 4, 5, 6), 512: (2, 4, 6)}
+SIDES = {64: (2, 3, 4, 5, 6), 256: (2, 3, 4, 5, 6), 512: (2, 6)}
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("BAYESFIELD_DATA", ROOT.parent / "shared" / "data"))
 MENTEITH = DATA / "spatial" / "menteith_100x100.txt"
 FLAT = bf.Normal(variance=1e8)
 STEPS, LABELS = 100_000, 4
-DRAWS, LEAPS, LEAP = 2000, 5, 0.32
+DRAWS, LEAPS, LEAP = 1000, 5, 0.32
+KEPT = ROOT / "benchmarks" / "results" / "emissions-rows.json"  # of a run that did not end
 COLUMNS = (
     *("sites", "labels", "β", "processor s", "target s", "(mean − truth)/sd: β", "means and sds, largest"),
     *("labels right", "ICM, true parameters", "Monte-Carlo error, sd", "verdict"),
@@ -37,11 +39,20 @@ def run(watch: Watch) -> list[Report]:
     warnings.simplefilter("ignore")
     bf.HiddenLattice(2).fit(image(24, 2, 0.7, 1.5, 0)[1])
     sides = {64: (2, 6)} if watch.quick else SIDES
-    rows = [_row(watch, side, K) for side, several in sides.items() for K in several]
-    reports = [Report("Hidden Potts fields with Gaussian noise", COLUMNS, rows)]
-    if MENTEITH.exists():
-        reports.append(_menteith(watch))
-    return [*reports, _coverage(watch), _chain(watch)]
+    reports = [_chain(watch), *([_menteith(watch)] if MENTEITH.exists() else []), _coverage(watch)]
+    rows = [_kept(watch, side, K) for side, several in sides.items() for K in several]
+    if not watch.quick:
+        KEPT.unlink()
+    return [Report("Hidden Potts fields with Gaussian noise", COLUMNS, rows), *reports]
+
+
+def _kept(watch: Watch, side: int, K: int) -> tuple[Cell, ...]:
+    """A row, as an earlier run that did not come to its end has measured it, or anew."""
+    known = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    if f"{side} {K}" not in known:
+        known[f"{side} {K}"] = _row(watch, side, K)
+        KEPT.write_text(json.dumps(known))
+    return tuple(known[f"{side} {K}"])
 
 
 def image(side: int, K: int, beta: float, gap: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -63,8 +74,9 @@ def _row(watch: Watch, side: int, K: int) -> tuple[Cell, ...]:
     away = _away(lattice.posterior_, K, beta, gap)
     right, beside = (lattice.predict(y) == z).mean(), (_icm(y, K, beta, gap) == z).mean()
     error = lattice.posterior_.record.correction.error
+    widest = float(np.abs(away[1:]).max())
     row = (
-        f"{side}²", K, beta, seconds, TARGETS[side], away[0], float(np.abs(away[1:]).max()), f"{100 * right:.2f} %",
+        f"{side}²", K, beta, seconds, TARGETS[side], float(away[0]), widest, f"{100 * right:.2f} %",
         f"{100 * beside:.2f} %", error, lattice.posterior_.certificate.verdict,
     )  # fmt: skip
     print(row, flush=True)
@@ -91,7 +103,7 @@ def _icm(y: np.ndarray, K: int, beta: float, gap: float) -> np.ndarray:
 
 def _coverage(watch: Watch) -> Report:
     held, aside = [], []
-    for seed in range(4 if watch.quick else 30):
+    for seed in range(4 if watch.quick else 20):
         watch.tell(f"coverage, image {seed}")
         _, y = image(48, 3, *CASES[3], 5000 + seed)
         posterior = bf.HiddenLattice(3, verbose=False).fit(y).posterior_
@@ -116,8 +128,8 @@ def _menteith(watch: Watch) -> Report:
     posterior, doubt = lattice.posterior_, lattice.doubt(y)
     rows = [
         ("processor s (target 15)", seconds),
-        ("β, mean", posterior.mean[0]),
-        ("β, sd", posterior.sd[0]),
+        ("β, mean", float(posterior.mean[0])),
+        ("β, sd", float(posterior.sd[0])),
         ("sites in doubt by more than 0.2", f"{100 * (doubt > 0.2).mean():.1f} %"),
         ("verdict", posterior.certificate.verdict),
         *[(f"mean of label {k}", f"{posterior.mean[1 + k]:.2f} ± {posterior.sd[1 + k]:.2f}") for k in range(6)],
@@ -176,7 +188,9 @@ def _peer(y: np.ndarray, flat: bf.Posterior) -> list[tuple[Cell, ...]]:
         begun = time.process_time()
         peer.fit(y[:, None])
         rows.append((f"hmmlearn, implementation={implementation!r}: processor s", time.process_time() - begun))
-    rows.append(("log-likelihood less hmmlearn's, flat prior", flat.record.log_likelihood - peer.score(y[:, None])))
+    rows.append(
+        ("log-likelihood less hmmlearn's, flat prior", float(flat.record.log_likelihood - peer.score(y[:, None])))
+    )
     means = flat.field.emitted.means(flat.field.split(flat.mode)[1])
     rows.append(("largest difference of a mean", float(np.abs(means - peer.means_).max())))
     return rows

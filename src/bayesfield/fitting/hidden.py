@@ -60,7 +60,7 @@ def fit_hidden(
         verbose=verbose, watch=watch,
     )  # fmt: skip
     objective = read_hidden(model, values, lengths, asked.prior)
-    first = labels_start if objective.data.emits else partial(hidden_start, rng=0)
+    first = labels_start if objective.emits else partial(hidden_start, rng=0)
     return fit_objective(model, starting(objective, first), asked)
 
 

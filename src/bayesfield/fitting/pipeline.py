@@ -208,7 +208,7 @@ class _Fit:
                 return FittedMode(objective, curvature, optimum, precision, status, plan.method)
             return with_precision(self.model, objective, curvature, optimum, plan.form, plan.method)
         if objective.free.traits.streams:
-            if getattr(objective.data, "emits", False):
+            if objective.emits:
                 objective = curvature = surfaced_labels(objective, given, self.progress)
             else:
                 here = tied_start(objective) if given is None else given

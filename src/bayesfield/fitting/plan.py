@@ -56,8 +56,11 @@ SAMPLED = 6000  # parameters up to which the sampled engine, whose covariance is
 SAMPLED_DENSE = 25_000  # … and on dense graphs, where messages say little, for all that memory holds
 EXPENSIVE = 40.0  # seconds of one curvature, beyond which L-BFGS searches without
 EXACT_FIT = 60.0  # seconds of an exact search, beyond which sampling is the cheaper way to a checked one
-FEW_EMITTED = 60  # parameters at most of an emission that chains of labels stream the sums of
-FEW_TIED, TIED = 12, 200  # parameters at most, and table entries for each at least, of fields that chains stream
+FEW_TIED, FEW_EMITTED, TIED = (
+    12,
+    60,
+    200,
+)  # parameters at most, and table entries for each at least, of fields that chains stream
 _SPARSE = 10.0  # seconds of a curvature within tables, which share their parameters: a sparse form does not exist
 _SAMPLED_VARIATIONAL = 2000  # parameters up to which the sampled variational correction is taken
 _PLENTY = 20  # cases for each parameter, beyond which chains shift the mean to second order and leave the widths, …
@@ -337,13 +340,13 @@ def _tied(objective: Objective, request: Request) -> bool:
     if (
         (hidden and not all(p.contrasts for p in objective.phases[1:]))
         or not phase.samples
-        or not 0 < size <= (FEW_EMITTED if getattr(objective.data, "emits", False) else FEW_TIED)
+        or not 0 < size <= (FEW_EMITTED if objective.emits else FEW_TIED)
         or request.response is not None
     ):
         return False
     if request.method not in ("auto", "newton", "lbfgs") or request.form not in ("auto", "dense"):
         return False
-    if getattr(objective.data, "emits", False):
+    if objective.emits:
         return True
     if (
         not objective.weight

@@ -262,6 +262,11 @@ class Objective:
         """Whether something is summed over that the data might have shown."""
         return any(phase.contrasts for phase in self.phases)
 
+    @property
+    def emits(self) -> bool:
+        """Whether chains of labels can stream the sums of what hidden labels emit (learning.hidden)."""
+        return bool(getattr(self.data, "emits", False))
+
     def with_engine(self, engine: Engine) -> Objective:
         """The same by another engine; phases that have inference of their own keep it."""
         return replace(self, phases=tuple([phase.with_engine(engine) for phase in self.phases]))
@@ -299,7 +304,7 @@ class Objective:
             and traits[0].exact
             and _blocks_fit(first),
             streams=traits[0].streams,
-            gaussian=traits[0].streams and getattr(self.data, "emits", False),
+            gaussian=traits[0].streams and self.emits,
         )
 
     def price(self) -> Price:
