@@ -56,7 +56,8 @@ SAMPLED = 6000  # parameters up to which the sampled engine, whose covariance is
 SAMPLED_DENSE = 25_000  # … and on dense graphs, where messages say little, for all that memory holds
 EXPENSIVE = 40.0  # seconds of one curvature, beyond which L-BFGS searches without
 EXACT_FIT = 60.0  # seconds of an exact search, beyond which sampling is the cheaper way to a checked one
-FEW_TIED, FEW_EMITTED, TIED = (
+FEW_TIED, TIED = 12, 200  # parameters at most, and table entries for each at least, of fields that chains stream
+FEW_EMITTED = 60  # the same of what hidden labels emit
     12,
     60,
     200,
