@@ -58,10 +58,6 @@ EXPENSIVE = 40.0  # seconds of one curvature, beyond which L-BFGS searches witho
 EXACT_FIT = 60.0  # seconds of an exact search, beyond which sampling is the cheaper way to a checked one
 FEW_TIED, TIED = 12, 200  # parameters at most, and table entries for each at least, of fields that chains stream
 FEW_EMITTED = 60  # the same of what hidden labels emit
-    12,
-    60,
-    200,
-)  # parameters at most, and table entries for each at least, of fields that chains stream
 _SPARSE = 10.0  # seconds of a curvature within tables, which share their parameters: a sparse form does not exist
 _SAMPLED_VARIATIONAL = 2000  # parameters up to which the sampled variational correction is taken
 _PLENTY = 20  # cases for each parameter, beyond which chains shift the mean to second order and leave the widths, …
