@@ -199,7 +199,8 @@ class HiddenChain(HiddenEstimator):
         """X as numbers (T, D)."""
         if not reset:
             check_is_fitted(self, "posterior_")
-        X = X[:, None] if isinstance(X, np.ndarray) and X.ndim == 1 else X
+        if isinstance(X, np.ndarray) and X.ndim == 1 and (reset or self.n_features_in_ == 1):
+            X = X[:, None]
         values: FloatArray = validate_data(
             self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2 if reset else 1
         )
