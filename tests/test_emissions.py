@@ -296,7 +296,7 @@ def test_chains_of_labels_have_the_exact_posterior():
     """A strip of 5 × 80, where exact inference takes milliseconds: modes within 0.35 sd (the chains' own error is some
     0.1), sds within 20 %."""
     _, image = hidden_image(5, 80, 2, 0.8, 3)
-    field = bf.hidden_field(image.shape, 2)
+    field, small = bf.hidden_field(image.shape, 2), bf.hidden_field((5, 20), 2)
     exact = bf.fit_hidden(field, image.ravel(), engine=bf.Exact(), correction="none")
     chains = bf.fit_hidden(field, image.ravel(), engine=Streamed())
     assert exact.record.status.converged
@@ -304,8 +304,8 @@ def test_chains_of_labels_have_the_exact_posterior():
     np.testing.assert_allclose((chains.mode - exact.mode) / exact.sd, 0.0, atol=0.35)
     np.testing.assert_allclose(chains.sd / exact.sd, 1.0, atol=0.2)
     assert "second order" in chains.certificate.advice
-    again = bf.fit_hidden(field, image.ravel(), engine=Streamed())
-    np.testing.assert_array_equal(again.mean, chains.mean)
+    one, again = (bf.fit_hidden(small, image[:, :20].ravel(), engine=Streamed(0.3)) for _ in range(2))
+    np.testing.assert_array_equal(again.mean, one.mean)
 
 
 def test_hidden_lattice_estimator():

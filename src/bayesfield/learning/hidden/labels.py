@@ -37,6 +37,7 @@ _HIGHEST, _HALVINGS, _LOOK = 3.0, 10, 24  # β at most in a match, halvings, and
 _WARM, _EACH = 60, 2  # steps of stochastic EM, and sweeps of each
 _FIRST, _WORK, _LOOKS = 40, 3e6, 16  # sweeps of a look by each chain, at least; draws of labels; looks at most
 _KEPT, _GROWTH = 0.7, 1.4  # share of earlier looks' sweeps that still counts for curvatures; of longer ones
+_OFTEN, _LONG = 300, 1500  # steps of EM between, and sweeps of a first look, at most: small fields take no longer
 _APPROACH, _FREE = 0.5, 2  # share of the budget that looks may take; updates of free chains for each sweep
 _NEAR = 0.7  # posterior sd: a step that short ends the approach
 _LONGEST, _ROOT = 4.0, 1 / 16  # length of a step in sd of the complete data, at most, or for each root of the sites
@@ -104,7 +105,7 @@ class LabelSearch:
             beta = chain.pseudo_likelihood(beta)
             run = chain.clamped(beta, self.views.tables(eta), None, _EACH)
             eta = self.views.maximised(run.beliefs, eta)
-        often = max(_MATCHED, int(_WORK / 2 / self.n))
+        often = int(np.clip(_WORK / 2 / self.n, _MATCHED, _OFTEN))
         for _ in range(_MATCHES):
             same = chain.clamped(beta, self.views.tables(eta), None, _EACH).same.mean()
             before, beta = beta, self._matched(float(same))
@@ -198,7 +199,7 @@ class LabelSearch:
         """Newton steps, none longer than the complete data's own sd allow: where much is missing P is small and
         changes quickly. What is missing is averaged over looks, and P gets as much of the complete data's information
         as its noise may have taken: with few sweeps the steps are those of EM."""
-        sweeps, log = max(_FIRST, int(_WORK / self.n)), []
+        sweeps, log = int(np.clip(_WORK / self.n, _FIRST, _LONG)), []
         longest, known, seen = max(_LONGEST, _ROOT * np.sqrt(self.n)), None, 0.0
         for number in range(_LOOKS):
             look = self.look(here, sweeps, sweeps // 4)
