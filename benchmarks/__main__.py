@@ -39,6 +39,7 @@ NAMES = (
     "images",
     "dense",
     "mixing",
+    "emissions",
 )
 PACKAGES = (
     "bayesfield",

@@ -14,12 +14,14 @@ from bayesfield.analysis.validation.cross_validation import VarianceChoice, cros
 from bayesfield.analysis.validation.temperature import TemperatureChoice, cross_validated_temperature
 from bayesfield.analysis.validation.template_variances import TemplateVariances, cross_validated_templates
 from bayesfield.estimators.crf import BayesianCRF, GraphCRF
+from bayesfield.estimators.hidden import HiddenChain, HiddenLattice
 from bayesfield.estimators.lattices import LatticeField
 from bayesfield.estimators.machines import RBM, BoltzmannMachine
 from bayesfield.estimators.networks import IsingNetwork, OrdinalNetwork, PottsNetwork
 from bayesfield.fitting.at_parameters import laplace
 from bayesfield.fitting.fields import fit
 from bayesfield.fitting.graphs import fit_graphs
+from bayesfield.fitting.hidden import fit_hidden
 from bayesfield.fitting.many import Bootstrap, Fits, fit_many
 from bayesfield.fitting.preview import preview
 from bayesfield.fitting.sequences import fit_sequences
@@ -49,6 +51,14 @@ from bayesfield.learning.search.pseudo_likelihood import PseudoLikelihood
 from bayesfield.model.adaptive_prior import ARD, Cauchy, Templates
 from bayesfield.model.builders import chain, grid, grid_edges, pairwise, potts
 from bayesfield.model.conditional import CRF, as_sequences
+from bayesfield.model.emissions.families import (
+    CategoricalEmission,
+    GaussianEmission,
+    PoissonEmission,
+    StudentEmission,
+)
+from bayesfield.model.emissions.hidden import hidden_field
+from bayesfield.model.emissions.laws import MarkovChain
 from bayesfield.model.field import Factor, RandomField, Variable
 from bayesfield.model.graphs import as_graphs
 from bayesfield.model.hidden import boltzmann, hidden_potts, mixture, restricted_boltzmann
@@ -105,6 +115,7 @@ __all__ = [
     "Bootstrap",
     "CacheWarning",
     "CaseFiles",
+    "CategoricalEmission",
     "Cauchy",
     "Certificate",
     "Check",
@@ -120,8 +131,11 @@ __all__ = [
     "FitRecord",
     "FitWarning",
     "Fits",
+    "GaussianEmission",
     "GraphCRF",
     "GroupComparison",
+    "HiddenChain",
+    "HiddenLattice",
     "Imputation",
     "IndefiniteCurvature",
     "InvalidInput",
@@ -133,12 +147,14 @@ __all__ = [
     "LatticeField",
     "LogEvidence",
     "Loo",
+    "MarkovChain",
     "MaxMargin",
     "Metropolis",
     "Normal",
     "OrdinalNetwork",
     "Outcome",
     "Plan",
+    "PoissonEmission",
     "Posterior",
     "PottsNetwork",
     "Prediction",
@@ -153,6 +169,7 @@ __all__ = [
     "SpanScores",
     "Status",
     "StructurePosterior",
+    "StudentEmission",
     "TemperatureChoice",
     "TemplateVariances",
     "Templates",
@@ -174,6 +191,7 @@ __all__ = [
     "cross_validated_variance",
     "fit",
     "fit_graphs",
+    "fit_hidden",
     "fit_many",
     "fit_sequences",
     "from_networkx",
@@ -181,6 +199,7 @@ __all__ = [
     "from_pyagrum",
     "grid",
     "grid_edges",
+    "hidden_field",
     "hidden_potts",
     "infer",
     "laplace",

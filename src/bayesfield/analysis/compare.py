@@ -202,6 +202,8 @@ def _data_key(posterior: Posterior) -> str:
     weights = [] if data.weights is None else [np.sort(data.weights)]
     if isinstance(field, RandomField):
         return _digest([*_cells(field, data.cases.codes), *weights])
+    if hasattr(data, "y"):  # observations of hidden labels
+        return _digest([data.ptr, data.y])
     names = np.array([str(label) for label in data.crf.visible] + ["?"])
     return _digest([data.items.ptr, names[data.items.labels], *weights])
 

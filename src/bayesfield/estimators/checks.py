@@ -28,11 +28,22 @@ _CHECKS_OF_TRANSFORMERS = (
 )
 
 
+_SEQUENCE = "rows are a sequence: what is said of one depends on the others and on their order"
+_CHECKS_OF_SEQUENCES = {
+    "check_methods_sample_order_invariance": _SEQUENCE,
+    "check_methods_subset_invariance": _SEQUENCE,
+    "check_fit1d": "a sequence of numbers, of one dimension, is a column",
+}
+
+
 def expected_failed_checks(estimator: Any) -> dict[str, str]:
     """For ``check_estimator(…, expected_failed_checks=…)`` of scikit-learn: checks that fail, each with its reason.
 
-    Only models of two states have any, and only without ``binarize=``: the tables of the checks have up to ten states.
+    Models of two states have some, only without ``binarize=``: the tables of the checks have up to ten states; and
+    those of sequences.
     """
+    if hasattr(type(estimator), "transmat_"):
+        return dict(_CHECKS_OF_SEQUENCES)
     if getattr(estimator, "binarize", "none to give") is None:
         own = _CHECKS_OF_TRANSFORMERS if hasattr(estimator, "transform") else ()
         return dict.fromkeys((*_CHECKS_OF_MORE_STATES, *own), _TWO_STATES)

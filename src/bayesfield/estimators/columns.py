@@ -11,7 +11,7 @@ import pandas as pd
 
 from bayesfield.types import FitWarning, InvalidInput
 
-_MOST = 50  # states of a column, beyond which it is taken for a measurement
+_MOST, _LEVELS = 50, 24  # states of a column, and levels of one of numbers, beyond which it is a measurement
 _SHOWN = 6  # of a column's states, that a message names
 _HOLES = {"?", "", ".", "-", "NA", "N/A", "n/a", "NaN", "nan", "None", "null", "missing"}  # what people write for one
 _IN_ORDER = {("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t"), ("off", "on"), ("absent", "present")}
@@ -96,6 +96,13 @@ def _states(column: pd.Series, name: str) -> tuple[Hashable, ...]:
         raise InvalidInput(
             f"column {name!r} has {len(present)} different values; a field's variables have few states: put the values "
             "into bins (pandas.cut), or leave the column out"
+        )
+    if len(present) > _LEVELS and all(isinstance(v, int | float) for v in present):
+        raise InvalidInput(
+            f"column {name!r} holds numbers of {len(present)} levels, which looks like a measurement: put them into "
+            "bins (pandas.cut), or cut them in two by binarize= where the model has it; if they are states say so, by "
+            "astype('category'). Labels behind measurements are for bf.HiddenChain (sequences), bf.HiddenLattice "
+            "(images) and bf.hidden_field (any graph)"
         )
     if any(isinstance(v, float) and not np.isfinite(v) for v in present):
         raise InvalidInput(f"column {name!r} holds infinity, which is not a state; a cell that is not known is NaN")

@@ -279,8 +279,8 @@ def _require_levels(X: Any) -> None:
     if len(levels) > _LEVELS:
         raise InvalidInput(
             f"a lattice's sites have few states, up to {_LEVELS}; these images have {len(levels)} levels, from "
-            f"{levels[0]:g} to {levels[-1]:g}: cut them in two by binarize=, or put them into some bins, such as "
-            "np.digitize(X, np.quantile(X, [0.25, 0.5, 0.75]))"
+            f"{levels[0]:g} to {levels[-1]:g}: bf.HiddenLattice has labels behind grey levels. Or cut them in two by "
+            "binarize=, or put them into some bins, such as np.digitize(X, np.quantile(X, [0.25, 0.5, 0.75]))"
         )
 
 

@@ -17,6 +17,7 @@ from bayesfield.fitting.plan import SAMPLED, Planned, Request, make_plan, repeat
 from bayesfield.fitting.priors.learned import adapted
 from bayesfield.fitting.priors.smooth import numbers_in
 from bayesfield.inference.sampling.sampled import Sampled
+from bayesfield.learning.hidden.labels import surfaced_labels
 from bayesfield.learning.precision.at import precision_at
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.learner import Learner
@@ -209,8 +210,11 @@ class _Fit:
                 return FittedMode(objective, curvature, optimum, precision, status, plan.method)
             return with_precision(self.model, objective, curvature, optimum, plan.form, plan.method)
         if objective.free.traits.streams:
-            here = tied_start(objective) if given is None else given
-            objective = curvature = surfaced(objective, here, self.progress)
+            if objective.emits:
+                objective = curvature = surfaced_labels(objective, given, self.progress)
+            else:
+                here = tied_start(objective) if given is None else given
+                objective = curvature = surfaced(objective, here, self.progress)
             given = objective.free.surface.centre
         points = starting_points(
             objective, given, asked.starts or (plan.starts if plan.starts > 1 else None), self.seed

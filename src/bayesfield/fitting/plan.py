@@ -35,7 +35,7 @@ from bayesfield.inference.sampling.streamed import Streamed
 from bayesfield.learning.search.by_name import MINIMISERS, as_method
 from bayesfield.learning.search.minimise import SEVERAL, TANGLED, unseen_parameters
 from bayesfield.model.prior import Prior, as_prior
-from bayesfield.posterior.record import SAMPLED_NEWTON, Plan
+from bayesfield.posterior.record import SAMPLED_NEWTON, SECOND_ORDER, Plan
 from bayesfield.response.base import require_dense
 from bayesfield.types import InvalidInput
 
@@ -57,6 +57,7 @@ SAMPLED_DENSE = 25_000  # … and on dense graphs, where messages say little, fo
 EXPENSIVE = 40.0  # seconds of one curvature, beyond which L-BFGS searches without
 EXACT_FIT = 60.0  # seconds of an exact search, beyond which sampling is the cheaper way to a checked one
 FEW_TIED, TIED = 12, 200  # parameters at most, and table entries for each at least, of fields that chains stream
+FEW_EMITTED = 60  # the same of what hidden labels emit
 _SPARSE = 10.0  # seconds of a curvature within tables, which share their parameters: a sparse form does not exist
 _SAMPLED_VARIATIONAL = 2000  # parameters up to which the sampled variational correction is taken
 _PLENTY = 20  # cases for each parameter, beyond which chains shift the mean to second order and leave the widths, …
@@ -335,12 +336,14 @@ def _tied(objective: Objective, request: Request) -> bool:
     if (
         (hidden and not all(p.contrasts for p in objective.phases[1:]))
         or not phase.samples
-        or not 0 < size <= FEW_TIED
+        or not 0 < size <= (FEW_EMITTED if objective.emits else FEW_TIED)
         or request.response is not None
     ):
         return False
     if request.method not in ("auto", "newton", "lbfgs") or request.form not in ("auto", "dense"):
         return False
+    if objective.emits:
+        return True
     if (
         not objective.weight
         or not objective.data.matches_moments
@@ -396,6 +399,8 @@ def _corrections(
         return (request.correction,), ""
     if not counts.weight:
         return ("none",), "there are no data"
+    if counts.gaussian:
+        return ("none",), SECOND_ORDER
     if request.response is not None or (explicit and counts.as_published):
         return ("none",), "as in the paper"
     if form == "block":
@@ -475,7 +480,7 @@ def _judged(
         return False, 0, 0
     if not counts.has_log_z or (learner is not None and not learner.at_mode) or not np.isfinite(total + each):
         return True, 0, 0
-    if form == "mean-field":
+    if form == "mean-field" or counts.gaussian:
         return True, 0, 0  # weights of draws that vary in thousands of directions say nothing
     count = MOST_EVEN if size <= FILLED else MOST_WEIGHED // MORE
     while count >= LEAST and count * counts.price.value > max(_JUDGED * total, _JUDGED_ALWAYS):

@@ -82,6 +82,8 @@ def updated(
         raise InvalidInput(f"the options of {posterior.record.method!r} are not in the file: fit all of the cases anew")
     kept = posterior.request or request(posterior.prior)
     asked = replace(kept, correction=correction or kept.correction, time_limit=time_limit, verbose=verbose, watch=watch)
+    if hasattr(posterior.field, "emitted"):
+        raise InvalidInput("posteriors of hidden labels do not go on with new observations: fit all of them together")
     if not isinstance(posterior.field, RandomField):
         return _continued(posterior, X, y, Z, (crf, min_frequency), weights, asked)
     if y is not None or crf is not None or Z is not None:

@@ -202,7 +202,8 @@ class Pointwise(NamedTuple):
 class Counts(NamedTuple):
     """What a plan is made from: parameters, cases and their weight, prices of an evaluation and a curvature; what the
     phases can do. streams: the search makes a surface of log Z. linear: P has a sparse form.
-    samples: Gibbs chains can stand in. averages: a mean-field posterior has what it needs."""
+    samples: Gibbs chains can stand in. averages: a mean-field posterior has what it needs. gaussian: log Z is known to
+    second order."""
 
     size: int
     n_cases: int
@@ -218,6 +219,7 @@ class Counts(NamedTuple):
     free_phases: int
     averages: bool
     streams: bool = False
+    gaussian: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,6 +261,11 @@ class Objective:
         """Whether something is summed over that the data might have shown."""
         return any(phase.contrasts for phase in self.phases)
 
+    @property
+    def emits(self) -> bool:
+        """Whether chains of labels can stream the sums of what hidden labels emit (learning.hidden)."""
+        return bool(getattr(self.data, "emits", False))
+
     def with_engine(self, engine: Engine) -> Objective:
         """The same by another engine; phases that have inference of their own keep it."""
         return replace(self, phases=tuple([phase.with_engine(engine) for phase in self.phases]))
@@ -295,6 +302,7 @@ class Objective:
             and not first.samples
             and traits[0].exact,
             streams=traits[0].streams,
+            gaussian=traits[0].streams and self.emits,
         )
 
     def price(self) -> Price:

@@ -64,7 +64,7 @@ def lattice(
         blocks += _covariate_blocks(values, tables.covariate, len(parameters))
         parameters += [f"z{j}*x{mark}" for j in range(values.shape[1]) for mark in tables.covariate_marks]
         groups += ["covariates"] * (len(parameters) - len(groups))
-    pairs = [_pairs(inside, offset) for offset in offsets]
+    pairs = [pairs_at(inside, offset) for offset in offsets]
     for edges, offset in zip(pairs, offsets, strict=True):
         many = len(edges) if tied is False else 1
         shared = tied is True and offset != offsets[0]
@@ -117,7 +117,7 @@ def _block(scopes: IntArray, tables: FloatArray, parameters: IntArray) -> Factor
     return FactorBlock(scopes, tables, whole, None, tuple(range(scopes.shape[1])))
 
 
-def _pairs(inside: Sequence[BoolArray], offset: Offset) -> IntArray:
+def pairs_at(inside: Sequence[BoolArray], offset: Offset) -> IntArray:
     """Sites that are so far apart, both inside, (E, 2)."""
     down, right = offset
     found, first = [], 0

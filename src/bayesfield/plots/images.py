@@ -1,4 +1,4 @@
-"""Pictures of a fitted lattice: the image, the map of p(site | rest), and images that the fit would give."""
+"""Pictures of fitted lattices: an image beside its map p(site | rest) and simulated ones; hidden labels and doubt."""
 
 from __future__ import annotations
 
@@ -38,4 +38,24 @@ def image_fit(image: Any, probabilities: FloatArray, simulated: Sequence[Any]) -
         one.set_title(title, fontsize=9)
         if picture is chance:
             figure.colorbar(shown, ax=one, shrink=0.7)
+    return figure
+
+
+def labels_and_doubt(image: FloatArray, labels: FloatArray, doubt: FloatArray) -> Figure:
+    """Panels side by side, all (rows, columns): values, the likeliest label of every site, and 1 − its probability. NaN
+    stays white."""
+    if not np.shape(image) == np.shape(labels) == np.shape(doubt) or np.ndim(image) != 2:
+        raise InvalidInput(
+            f"an image, its labels and their doubt have the same rows and columns; got {np.shape(image)}, "
+            f"{np.shape(labels)}, {np.shape(doubt)}"
+        )
+    figure, axes = plt.subplots(1, 3, figsize=(8.4, 2.9), layout="constrained")
+    several = int(np.nanmax(labels)) + 1
+    kinds = (("gray", None, None), ("viridis", 0.0, several - 1.0), ("magma", 0.0, 1.0 - 1.0 / several))
+    titles = ("image", "likeliest label", "doubt, 1 − p(label)")
+    for one, picture, title, (colours, low, high) in zip(axes, (image, labels, doubt), titles, kinds, strict=True):
+        shown = one.imshow(picture, cmap=colours, vmin=low, vmax=high, interpolation="nearest")
+        one.set(xticks=[], yticks=[])
+        one.set_title(title, fontsize=9)
+        figure.colorbar(shown, ax=one, shrink=0.7)
     return figure

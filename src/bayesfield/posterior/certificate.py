@@ -29,7 +29,7 @@ from bayesfield.correction.importance import (
     compare,
 )
 from bayesfield.learning.search.learner import LEARNERS
-from bayesfield.posterior.record import Certificate, FitRecord
+from bayesfield.posterior.record import SECOND_ORDER, Certificate, FitRecord
 from bayesfield.types import FitWarning
 
 if TYPE_CHECKING:
@@ -151,6 +151,8 @@ def _uncompared(model: Parametrised, record: FitRecord, log_z: bool) -> tuple[st
         return FAIR, "the marginals that lean most are profiled, one at a time; the others are as they were"
     if kind == "variational" and record.correction.settled and not log_z:
         return GOOD, "the variational correction by chains converged"
+    if record.correction.reason == SECOND_ORDER:
+        return FAIR, f"not compared with weighted draws: {SECOND_ORDER}"
     why = "one evaluation takes too long" if log_z else "sampling has no log Z at draws"
     if record.form == "mean-field":
         why = "weights of draws that vary in thousands of directions say nothing"

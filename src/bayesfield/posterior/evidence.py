@@ -15,7 +15,7 @@ Gaussian; from samples of x the same by third and fourth cumulants.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -69,6 +69,11 @@ class LogEvidence:
     method: str
     effective: float = float("nan")
     reason: str = ""
+
+    def times(self, modes: int) -> LogEvidence:
+        """Where so many modes are alike, and this is of one of them."""
+        more = float(np.log(modes))
+        return replace(self, value=self.value + more, laplace=self.laplace + more)
 
     def __float__(self) -> float:
         return self.value

@@ -225,7 +225,8 @@ class Posterior(Views):
             )
         effective = self.record.correction.effective
         peak = Peak(self.objective, self.mode, self.laplace_precision, self.marginals, self.form, effective)
-        return log_evidence(peak, n_draws, rng)
+        found, modes = log_evidence(peak, n_draws, rng), getattr(self.field, "equivalent_modes", 1)
+        return found if modes == 1 else found.times(modes)
 
     @cached_property
     def certificate(self) -> Certificate:

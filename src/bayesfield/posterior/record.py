@@ -12,6 +12,7 @@ from bayesfield.posterior.prior_record import PriorRecord
 from bayesfield.types import FloatArray, Status
 
 SAMPLED_NEWTON = "sampled newton"  # what a search by the sampled engine is called
+SECOND_ORDER = "chains of labels know the posterior to second order about its mode"
 _FORMS = {  # what a form leaves out, where it leaves anything out
     "block": "block: widths of each block given all other parameters; too narrow where blocks go together",
     "mean-field": "mean-field: widths of each parameter given all others, averaged over them; no correlations",

@@ -93,6 +93,23 @@ class TableResponse(Response):
         return out if vectors.ndim == 2 else out[:, 0]
 
 
+class MatrixResponse(Response):
+    """C as it was computed."""
+
+    def __init__(self, matrix: FloatArray) -> None:
+        self._matrix = matrix
+
+    @property
+    def size(self) -> int:
+        return len(self._matrix)
+
+    def product(self, vectors: FloatArray) -> FloatArray:
+        return self._matrix @ vectors
+
+    def covariance(self) -> FloatArray:
+        return self._matrix.copy()
+
+
 class WeightedResponse(Response):
     """Σ_k w_k C_k. With negative weights, positive semi-definite at an optimum of the objective only."""
 

@@ -27,7 +27,7 @@ from scipy import linalg, special
 from bayesfield.inference.contract import Engine, Price, Traits
 from bayesfield.learning.phases.base import Answer, Answers
 from bayesfield.learning.phases.graph import GraphPhase
-from bayesfield.response.base import Response
+from bayesfield.response.base import MatrixResponse, Response
 from bayesfield.types import FloatArray, IntArray, Outcome, Status
 
 _DEGREES = [2, 3, 4, 5, 6]
@@ -259,27 +259,10 @@ class SurfacePhase(GraphPhase):
 
     def response(self, answer: Answer) -> Response:
         assert self.surface is not None
-        return SurfaceResponse(self.surface.covariance(answer.found))
+        return MatrixResponse(self.surface.covariance(answer.found))
 
     def variances(self, answer: Answer) -> FloatArray:
         return np.diag(self.response(answer).covariance()).copy()
 
     def log_z_along(self, points: FloatArray) -> FloatArray:
         return self.at_many(points).log_z
-
-
-class SurfaceResponse(Response):
-    """C as it was computed."""
-
-    def __init__(self, matrix: FloatArray) -> None:
-        self._matrix = matrix
-
-    @property
-    def size(self) -> int:
-        return len(self._matrix)
-
-    def product(self, vectors: FloatArray) -> FloatArray:
-        return self._matrix @ vectors
-
-    def covariance(self) -> FloatArray:
-        return self._matrix.copy()

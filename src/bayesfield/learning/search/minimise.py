@@ -98,9 +98,13 @@ def unseen_parameters(objective: Objective) -> IntArray:
 
 
 def _first(objective: Objective) -> FloatArray:
-    """The better of pseudo-moment matching, where the free phase has tables to match, and the prior mean; which is
-    good enough for exact inference on small fields, where the objective is convex and steps cost nothing."""
-    location = objective.prior.location
+    """As the data have it; else the better of pseudo-moment matching, where the free phase has tables to match, and the
+    prior mean; which is good enough for exact inference on small fields, where the objective is convex and steps cost
+    nothing."""
+    location, own = objective.prior.location, getattr(objective.data, "first", None)
+    if own is not None:
+        start: FloatArray = own(objective)
+        return start
     if not objective.weight or not objective.data.matches_moments or _small(objective):
         return location
     candidates = np.array([pseudo_moments(objective), location])

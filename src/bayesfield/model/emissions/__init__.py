@@ -1,0 +1,1 @@
+"""Hidden labels with numbers, counts or categories in sight of them."""
