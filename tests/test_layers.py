@@ -9,10 +9,11 @@ from scipy import special
 import bayesfield as bf
 from bayesfield.graph.clamp import clamp
 from bayesfield.graph.compiled import compiled
-from bayesfield.graph.layers import layers_of
+from bayesfield.graph.layers import layer_potentials, layers_of
 from bayesfield.graph.structure import table_entries
 from bayesfield.inference.enumeration import Enumeration
-from bayesfield.inference.trees.small_layer import SmallLayer
+from bayesfield.inference.sampling.annealing import annealed
+from bayesfield.inference.trees.small_layer import SmallLayer, sum_over_layer
 from bayesfield.learning.layers.phase import LayerPhase
 from bayesfield.learning.objective import Objective
 from bayesfield.learning.phases.cases import field_objective
@@ -147,3 +148,13 @@ def test_gradient_of_a_machine_of_20_by_12():
     np.testing.assert_allclose((found.gradient - parameters) / len(X), wanted, atol=1e-9)
     likelihood = (X @ a + np.logaddexp(0.0, X @ W + b).sum(axis=1) - log_z).sum()
     assert objective.log_likelihood(found) == pytest.approx(likelihood, rel=1e-10)
+
+
+def test_annealing_against_the_exact_sum():
+    """Up and down, within 4 standard errors and 0.1 nats of one another."""
+    field, parameters, rng = machine(14, 8, scale=0.8)
+    t = layer_potentials(compiled(field).graph, layers_of(compiled(field).graph), compiled(field).design.potentials(parameters))
+    found = annealed(t, np.zeros(14), rng, chains=200, steps=400)
+    wanted = sum_over_layer(t).log_z
+    assert abs(found.log_z - wanted) < 4 * found.error
+    assert abs(found.gap) < 0.1 > found.error

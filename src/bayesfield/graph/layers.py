@@ -7,7 +7,7 @@ layer is summed over by itself: log p̃(h) = c + bᵀh + Σ_i log(1 + exp(a_i + 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -16,6 +16,8 @@ from bayesfield.graph.clamp import Clamped, Phase, clamp
 from bayesfield.graph.compiled import CompiledField
 from bayesfield.graph.structure import Graph
 from bayesfield.types import FloatArray, GraphArrays, IntArray
+
+Sparse = Any  # scipy's sparse arrays
 
 _FILLED = 0.5  # share of all pairs between the layers that are joined, from which matrices are the right form
 _FEW = 16.0  # log2 of joint states up to which a sum over all of them is as fast
@@ -105,6 +107,30 @@ def layer_beliefs(
     first, second = p[pairs[:, 0]], p[pairs[:, 1]]
     result[2 * n :] = np.stack([1.0 - first - second + both, second - both, first - both, both], axis=1).ravel()
     return np.maximum(result, 0.0)
+
+
+def layer_products(graph: Graph, layers: Layers) -> Sparse:
+    """(T, M): how beliefs follow from the means of the products m, up to a constant: x, h, and x_i h_j of every factor.
+    Its transpose takes θ to the potentials of these products."""
+    result: Sparse = graph.plan("products of layers", lambda _: _by_products(graph, layers))
+    return result
+
+
+def _by_products(graph: Graph, layers: Layers) -> Sparse:
+    g = graph.arrays
+    n, m = len(g.cardinality), len(layers.row)
+    place = np.empty(n, dtype=np.int64)
+    place[layers.large] = np.arange(len(layers.large))
+    place[layers.small] = len(layers.large) + np.arange(len(layers.small))
+    first, second = place[g.scope.reshape(-1, 2)].T
+    pair, table = n + np.arange(m), 2 * n + 4 * np.arange(m)
+    parts = [(2 * np.arange(n), place, -1.0), (2 * np.arange(n) + 1, place, 1.0)]
+    parts += [(table, first, -1.0), (table, second, -1.0), (table, pair, 1.0)]
+    parts += [(table + 1, second, 1.0), (table + 1, pair, -1.0), (table + 2, first, 1.0), (table + 2, pair, -1.0)]
+    parts += [(table + 3, pair, 1.0)]
+    rows, columns = (np.concatenate([p[k] for p in parts]) for k in (0, 1))
+    values = np.concatenate([np.full(len(p[0]), p[2]) for p in parts])
+    return sparse.csr_array((values, (rows, columns)), shape=(graph.n_entries, n + m))
 
 
 class SeenLayer:

@@ -11,6 +11,7 @@ from bayesfield.inference.contract import Price, Traits
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.inference.messages.kikuchi import Kikuchi
 from bayesfield.inference.trees.junction_tree import Exact
+from bayesfield.inference.trees.small_layer import SmallLayer
 from bayesfield.types import Cost, FloatArray, IntArray, Marginals, Options, Status
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ _DENSE = 12  # factors around a variable above which short loops are not looked 
 
 @dataclass(frozen=True, repr=False)
 class Auto(Options):
-    """``exact`` if its junction tree has at most ``max_entries`` table entries, else ``loops`` or ``otherwise``.
+    """``exact`` if its junction tree has at most ``max_entries`` table entries, else ``loops`` or ``otherwise``; on two
+    layers, one of them small, ``layered``.
 
     Ten million entries take about 0.1 s an inference. ``loops`` (Kikuchi) is taken where it has clusters beyond the
     factors, at most ``max_clusters`` of them for each variable, and on at most ``max_factors`` factors; elsewhere
@@ -38,13 +40,17 @@ class Auto(Options):
     loops: Kikuchi = field(default_factory=Kikuchi)
     otherwise: Bethe = field(default_factory=Bethe)
 
+    layered: SmallLayer = field(default_factory=SmallLayer)
+
     traits = Traits(chooses=True)
 
     def price(self, graph: Graph, size: int) -> Price:
         return self.choose(graph)[0].price(graph, size)
 
-    def choose(self, graph: Graph) -> tuple[Exact | Kikuchi | Bethe, str]:
+    def choose(self, graph: Graph) -> tuple[Exact | Kikuchi | Bethe | SmallLayer, str]:
         """The engine for this graph, and the reason."""
+        if self.max_entries and self.layered.fits(graph):  # before a junction tree is looked for, which takes longer
+            return self.layered, f"exact inference was chosen: {self.layered.preview(graph).detail}"
         cost = self.exact.preview(graph)
         if cost.entries <= self.max_entries:
             return (
@@ -83,6 +89,6 @@ class Auto(Options):
 
     def maximise(self, graph: Graph, theta: FloatArray) -> tuple[IntArray, Status]:
         engine, reason = self.choose(graph)
-        maximiser = engine if engine is self.exact else self.otherwise  # Kikuchi has no max-product
+        maximiser = engine if engine.traits.exact else self.otherwise  # Kikuchi has no max-product
         states, status = maximiser.maximise(graph, theta)
         return states, replace(status, detail=reason)
