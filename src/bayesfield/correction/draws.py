@@ -24,6 +24,7 @@ from bayesfield.types import FloatArray
 if TYPE_CHECKING:
     from bayesfield.learning.objective import Objective
     from bayesfield.learning.precision.base import Precision
+    from bayesfield.learning.search.learner import Drawn
 
 WEIGHED = 32768  # draws with importance weights
 CHAINED = 300_000  # evaluations that chains may take: 1,024 of them 100 moves of 3
@@ -74,6 +75,17 @@ def drawn(
     made = DrawnMarginals(kept, np.full(rows, 1.0 / rows))
     reason = f"{_CHAINS[amount]:,} chains " + ("along ellipses" if amount == "few" else "by Hamiltonian moves")
     return _made(made, mode, laplace, run.effective, run.error, run.settled, reason)
+
+
+def made_of(drawn: Drawn, mode: FloatArray, precision: Precision) -> Corrected:
+    """The posterior of a learner's own draws, of so many parameters that their covariance is left out."""
+    count = len(drawn.points)
+    marginals = DrawnMarginals(drawn.points, np.full(count, 1.0 / count))
+    made = corrected("draws", mode, precision, marginals.mean, precision, 1, drawn.error, drawn.settled)
+    skewness = marginals.skewness
+    largest = float(np.abs(skewness).max(initial=0.0))
+    record = replace(made.record, reason=drawn.reason, effective=drawn.effective, skewness=largest)
+    return made._replace(record=record, skewness=skewness, marginals=marginals)
 
 
 def _enough(start: Corrected, amount: str, most: int) -> int:

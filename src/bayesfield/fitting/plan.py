@@ -202,7 +202,7 @@ def _without_engine(objective: Objective, request: Request, learner: Learner) ->
     near = learner.minimised(objective)
     counts, form = near.counts(), learner.form_of(near, request.form)
     kinds, why = _corrections(near, counts, request, form, False)
-    seconds = work(near, counts, counts.price, ("newton", form, "none"), 1, False)
+    seconds = learner.work(near) or work(near, counts, counts.price, ("newton", form, "none"), 1, False)
     plan = Plan(
         engine=repr(learner),
         response=repr(learner),
@@ -215,6 +215,7 @@ def _without_engine(objective: Objective, request: Request, learner: Learner) ->
         seconds=seconds,
         total=sum(taken for _, taken in seconds),
         bytes=bytes_held(near, counts, near, (form, "none"), False),
+        judged=learner.drawn,
     )
     return Planned(plan, objective, objective, False, why, counts)
 
@@ -282,7 +283,8 @@ def _refuse_profiles(objective: Objective, request: Request) -> None:
 
 def _refuse_learner(learner: Any, objective: Objective, request: Request) -> None:
     data, name = objective.data, learner.name
-    if objective.hidden and not (learner.takes_holes and getattr(data, "imputable", False)):
+    imputable = learner.takes_holes and getattr(data, "imputable", False)
+    if objective.hidden and not (learner.takes_hidden or imputable):
         raise InvalidInput(
             f'method="{name}" needs complete cases; with hidden variables or missing cells take "newton", "lbfgs" or '
             '"auto"'

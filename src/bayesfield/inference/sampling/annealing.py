@@ -77,5 +77,7 @@ def softplus(logits: Single) -> Single:
 
 def _binary(logits: Single, rng: np.random.Generator) -> Single:
     """Independent draws of 0 and 1."""
-    result: Single = (rng.random(logits.shape, dtype=np.float32) * (1.0 + np.exp(-logits)) < 1.0).astype(np.float32)
+    with np.errstate(over="ignore"):  # odds below e^-88 are none
+        odds = 1.0 + np.exp(-logits)
+    result: Single = (rng.random(logits.shape, dtype=np.float32) * odds < 1.0).astype(np.float32)
     return result
