@@ -42,6 +42,7 @@ from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.kernels.jit import CacheWarning
 from bayesfield.learning.baselines.max_margin import MaxMargin, max_margin
+from bayesfield.learning.layers.ascent import LayerChains
 from bayesfield.learning.search.contrastive import ContrastiveDivergence
 from bayesfield.learning.search.elastic.elastic_net import ElasticNet
 from bayesfield.learning.search.iterative_scaling import IterativeScaling
@@ -131,6 +132,7 @@ __all__ = [
     "Labelling",
     "Langevin",
     "LatticeField",
+    "LayerChains",
     "LogEvidence",
     "Loo",
     "MaxMargin",

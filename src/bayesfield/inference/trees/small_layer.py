@@ -249,9 +249,10 @@ def layer_moments(summed: LayerSum) -> FloatArray:
     for first, (h, logits) in _numbered(t):
         x[:L, first : first + len(h)] = special.expit(logits)
     x[L] = 1.0
+    held = np.empty_like(x)
     for i in range(L + 1):
         own = x[i] * p
-        others = x[: i + 1] * own
+        others = np.multiply(x[: i + 1], own, out=held[: i + 1])
         if i < L:
             others[i] = own
         found = _pairs_of_bits(others, s, halves)  # (i + 1, s + 1, s + 1)

@@ -28,20 +28,22 @@ from bayesfield.learning.layers.coordinates import Coordinates, LayerParameters,
 from bayesfield.learning.objective import Point
 from bayesfield.learning.precision.mean_field import DiagonalPrecision
 from bayesfield.learning.search.learner import Drawn, Learned, Learner, Request
-from bayesfield.learning.search.optimum import Iteration, Optimum, Progress
-from bayesfield.types import FloatArray, InvalidInput, Options, Outcome, Status
+from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress
+from bayesfield.types import FloatArray, IndefiniteCurvature, InvalidInput, Options, Outcome, Status
 
 if TYPE_CHECKING:
     from bayesfield.learning.objective import Objective
 
 _BATCH, _MOST_BATCH = 200, 700  # cases and chains of a step; of a Langevin move
-_WORK = 4e12  # operations of either part, about: two minutes of one core …
+_WORK = 3e12  # operations of either part, about: two minutes of one core …
 _LEAST_STEPS = 3000  # … but so many steps at least
 _RUNS, _BURN = 4, 0.3  # Langevin runs, and the share of each that is left out
 _NUMBERS = 8_000_000  # of all draws that are kept
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-8  # Adam's
 _SECONDS = 5e-11  # of an operation
 _WARM = 50  # passes of the chains before the first Langevin move
+_BRIEF, _BRISK = 2500, 0.05  # steps to where a search by sums begins, and their length
+_BEST = 3  # of such points that are searched from
 _TOLD = 100  # steps that are told of
 _ARRIVED = 0.5  # sd: difference of the halves of the runs (rms, beyond its noise) up to which they have arrived
 
@@ -58,7 +60,7 @@ class LayerChains(Options, Learner):
     steps: int = 15_000
     moves: int | None = None
     rate: float = 0.01
-    move: float = 0.05
+    move: float = 0.1
     draws: int = 400
     seed: int = 0
 
@@ -87,7 +89,7 @@ class LayerChains(Options, Learner):
         return ("the search", climb), ("the draws", batch * each * self._moves(layer))
 
     def _moves(self, layer: SeenLayer) -> int:
-        return _count(10_000, _batch(layer) * _operations(layer)) if self.moves is None else self.moves
+        return _count(20_000, _batch(layer) * _operations(layer)) if self.moves is None else self.moves
 
     def learn(self, objective: Objective, request: Request) -> Learned:
         layer = seen_layer_of(objective)
@@ -132,6 +134,22 @@ def _batch(layer: SeenLayer) -> int:
     return int(min(layer.often.sum(), _MOST_BATCH))
 
 
+def layer_starts(objective: Objective, count: int, seed: int) -> list[FloatArray] | None:
+    """Points near modes of their own, by short ways of chains, the best few of so many; None for fields that these do
+    not learn."""
+    layer = getattr(objective.data, "clamped", None)
+    at = Coordinates.of(layer, objective.prior) if isinstance(layer, SeenLayer) else None
+    if at is None or not isinstance(layer, SeenLayer):
+        return None
+    brief = LayerChains(steps=_BRIEF, rate=_BRISK)
+    with parallel.single_blas():
+        walks = [Walk(layer, at, seed + k, QUIET) for k in range(count)]
+        points = [at.to_parameters(walk.climbed(None, brief)) for walk in walks]
+    if count > _BEST and objective.has_log_z:
+        points.sort(key=lambda point: objective.at(point).value)
+    return points[:_BEST] if count > _BEST else points
+
+
 # --- to the mode ----------------------------------------------------------------------------------------------------
 
 
@@ -168,7 +186,8 @@ class Walk:
         self, here: LayerParameters, seen: Single, chains: Single, h: FloatArray
     ) -> tuple[LayerParameters, Single, FloatArray]:
         """∇ of −log p(D) / N at (a, b, W) in centred coordinates; the chains after a pass; the means of the hidden layer."""
-        a, b, W = (part.astype(np.float32) for part in here)
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller looks whether numbers are finite
+            a, b, W = (part.astype(np.float32) for part in here)
         chains = layer_pass(chains, a, b, W, self.rng)
         active, free = expit(seen @ W + b), expit(chains @ W + b)
         B, M = len(seen), len(chains)
@@ -259,6 +278,8 @@ def _run(walk: Walk, mode: LayerParameters, moves: int, kept: int, length: float
     here, chains = mode, walk.some(batch).copy()
     for _ in range(_WARM):
         chains = layer_pass(chains, *(part.astype(np.float32) for part in here), walk.rng)
+    noisy = 1.0 / batch + (0.0 if batch >= len(walk.cases) else 1.0 / batch)
+    share = [np.maximum(1.0 - 0.25 * length * walk.total * noisy * (1.0 - ridge * d), 0.0) for d in spread]
     first, out = int(_BURN * moves), []
     wanted = set(np.linspace(first, moves - 1, kept).astype(np.int64).tolist())
     for k in range(moves):
@@ -266,13 +287,18 @@ def _run(walk: Walk, mode: LayerParameters, moves: int, kept: int, length: float
         pull = walk.at.pull(here).slope_centred(walk.x, h)
         moved = LayerParameters(
             *(
-                -0.5 * length * d * (walk.total * g + p) + np.sqrt(length * d) * rng.standard_normal(d.shape)
-                for d, g, p in zip(spread, slope, pull, strict=True)
+                -0.5 * length * d * (walk.total * g + p) + np.sqrt(length * d * own) * rng.standard_normal(d.shape)
+                for d, g, p, own in zip(spread, slope, pull, share, strict=True)
             )
         )
         here = here.plus(LayerParameters(moved.seen, moved.hidden, moved.joint * walk.joined).uncentred(walk.x, h))
         if k in wanted:
             out.append(walk.at.to_parameters(here))
+            if not np.isfinite(out[-1]).all():
+                raise IndefiniteCurvature(
+                    f"Langevin moves of length {length} have left the posterior: take bf.LayerChains(move={length / 2}), "
+                    'or correction="none" for the mode alone'
+                )
         if k % max(moves // _TOLD, 1) == 0:
             walk.tell(slope)
     return np.array(out)

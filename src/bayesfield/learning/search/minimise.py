@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from bayesfield import parallel
+from bayesfield.learning.layers.ascent import layer_starts
 from bayesfield.learning.objective import Objective, Point
 from bayesfield.learning.precision.at import by_products, precision_at
 from bayesfield.learning.precision.dense import DensePrecision
@@ -39,6 +40,7 @@ _HALVINGS = 25
 _MANY = 20_000  # parameters beyond which products with the curvature cost more than the last digits are worth
 _NOISE = 1e-15  # of the value: a step that brings less is the last
 _POLISH, _RESIDUAL = 6, 1e-3  # Newton steps at most after L-BFGS, each solved to that part of the gradient
+_RAISED, _QUICKER, _MOST_RAISED = 0.001, 3.0, 3.0  # shares of the free phase's variances that are added to P
 _CRAWL, _PATIENCE = 0.02, 3  # steps that short, that many in a row: the approximation has no optimum to go to
 
 
@@ -79,6 +81,9 @@ def starting_points(objective: Objective, given: FloatArray | None, count: int |
         if count is None or count == 1:
             return [first]
         return [first, *_around(first, np.full(len(first), _JITTER), count - 1, np.random.default_rng(seed))]
+    layered = layer_starts(objective, count or (SEVERAL if given is None else 1), seed)
+    if layered is not None:
+        return layered if given is None else [given, *layered[1:]]
     rng = np.random.default_rng(seed)
     first = objective.prior.location.copy()
     if objective.data.matches_moments:
@@ -152,23 +157,24 @@ def newton(
     Where the curvature is not positive definite (an approximation breaking down), continues by L-BFGS.
     """
     point = objective.at(start)
-    log = Log(progress)
+    log, raised = Log(progress), _Raised(objective)
     crawled = 0
     for _ in range(max_iterations):
         try:
             if form == "dense":
-                direction = -DensePrecision(objective.curvature(point)).solve(point.gradient)
+                direction = -raised.precision(point).solve(point.gradient)
             else:
                 direction = -precision_at(objective, point, form).solve(point.gradient)
         except IndefiniteCurvature:
             rest = lbfgs(objective, point.parameters, tolerance, max_iterations, progress)
             return Optimum(rest.point, rest.status, (*log.items, *rest.iterations))
         distance = float(np.sqrt(max(-float(direction @ point.gradient), 0.0)))
-        if distance <= tolerance:
+        if distance <= tolerance and not raised.share:
             log.add(point, distance, 0.0)
             return ended(Outcome.OPTIMUM, point, log)
         new, step = line_search(objective, point, direction)
         log.add(point, distance, step)
+        raised.follow(step)
         crawled = crawled + 1 if step < _CRAWL else 0
         if crawled == _PATIENCE or step == 0.0:
             return ended(Outcome.NO_OPTIMUM, point, log)
@@ -176,6 +182,33 @@ def newton(
         if progress.expired:
             return ended(Outcome.TIME_UP, point, log)
     return ended(Outcome.NO_OPTIMUM, point, log)
+
+
+class _Raised:
+    """P with a share of the free phase's variances on its diagonal, where log p(D) need not be concave: with hidden
+    variables and exact inference (Levenberg and Marquardt). The share follows the steps, and is none at the end."""
+
+    def __init__(self, objective: Objective) -> None:
+        self._objective, self.share = objective, 0.0
+        self._allowed = objective.hidden and objective.exact
+
+    def precision(self, point: Point) -> DensePrecision:
+        matrix = self._objective.curvature(point)
+        scale = self._objective.variances(point) if self._allowed else 0.0
+        while True:
+            try:
+                return DensePrecision(matrix + np.diag(self.share * scale) if self.share else matrix)
+            except IndefiniteCurvature:
+                if not self._allowed or self.share > _MOST_RAISED:
+                    raise
+                self.share = max(_QUICKER * self.share, _RAISED)
+
+    def follow(self, step: float) -> None:
+        """A whole step lets the share fall, a short one raises it."""
+        if self.share and step < 0.5:
+            self.share *= _QUICKER
+        elif step == 1.0:
+            self.share = self.share / _QUICKER if self.share > _RAISED else 0.0
 
 
 def lbfgs(
@@ -209,7 +242,8 @@ def lbfgs(
             return ended(Outcome.TIME_UP, best, log)
         left = float(np.abs(best.gradient).max()) / scale
         costly = len(start) > _MANY or objective.price().tangled > TANGLED
-        if np.isfinite(best.value) and left > tolerance and not (costly and left <= near):
+        far = objective.hidden and left > near  # from an optimum of several: products are not worth it
+        if np.isfinite(best.value) and left > tolerance and not far and not (costly and left <= near):
             best = _polished(objective, best, tolerance, log)
     close = np.abs(best.gradient).max(initial=0.0) <= near * scale
     return ended(Outcome.OPTIMUM if close and np.isfinite(best.value) else Outcome.NO_OPTIMUM, best, log)
