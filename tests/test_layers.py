@@ -14,10 +14,14 @@ from bayesfield.graph.structure import table_entries
 from bayesfield.inference.enumeration import Enumeration
 from bayesfield.inference.sampling.annealing import annealed
 from bayesfield.inference.trees.small_layer import SmallLayer, sum_over_layer
+from bayesfield.learning.layers.ascent import Walk
+from bayesfield.learning.layers.coordinates import Coordinates, LayerParameters
 from bayesfield.learning.layers.phase import LayerPhase
 from bayesfield.learning.objective import Objective
 from bayesfield.learning.phases.cases import field_objective
 from bayesfield.learning.phases.graph import GraphPhase
+from bayesfield.learning.search.optimum import QUIET
+from bayesfield.prediction.layers import layer_scores
 
 ALGEBRA = 1e-10
 
@@ -158,3 +162,156 @@ def test_annealing_against_the_exact_sum():
     wanted = sum_over_layer(t).log_z
     assert abs(found.log_z - wanted) < 4 * found.error
     assert abs(found.gap) < 0.1 > found.error
+
+
+# --- learning -------------------------------------------------------------------------------------------------------
+
+
+def planted(visible=24, hidden=20, n=300, seed=0):
+    """A machine with both layers too large for a sum, and cases of it by long chains."""
+    rng = np.random.default_rng(seed)
+    field = bf.restricted_boltzmann(visible, hidden)
+    parameters = rng.normal(size=field.n_parameters) * 0.6
+    drawn = bf.sample(field, parameters, n, rng, bf.Sampled(chains=n, burn_in=200))
+    return field, parameters, drawn[:, :visible]
+
+
+@pytest.mark.parametrize("states", [(0, 1), (-1, 1)], ids=str)
+def test_coordinates_of_layers(states):
+    """(a, b, W) and back; the pull of the prior by differences."""
+    field, parameters, rng = machine(12, 6, states=states)
+    X = rng.choice(states, (20, 12))
+    objective = field_objective(field, X, bf.Normal(variance=0.5, mean=0.2), SmallLayer())
+    at = Coordinates.of(objective.data.clamped, objective.prior)
+    there = at.from_parameters(parameters)
+    np.testing.assert_allclose(at.to_parameters(there), parameters, atol=1e-12)
+    t = objective.data.clamped.potentials(parameters)
+    np.testing.assert_allclose(there.joint, t.joint, atol=1e-12)
+    np.testing.assert_allclose(there.hidden, t.small, atol=1e-12)
+    step = LayerParameters(*(rng.normal(size=part.shape) for part in there))
+    values = [-objective.prior.log_kernel(at.to_parameters(there.plus(step, e))) for e in (1e-5, -1e-5)]
+    pulled = sum(float((p * s).sum()) for p, s in zip(at.pull(there), step, strict=True))
+    assert pulled == pytest.approx((values[0] - values[1]) / 2e-5, rel=1e-6)
+    x, h = rng.uniform(size=12), rng.uniform(size=6)
+    back = there.centred(x, h).uncentred(x, h)
+    for one, other in zip(back, there, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12)
+
+
+def test_slopes_by_chains_are_unbiased():
+    """The average over 400 steps at one λ, chains in equilibrium, against the exact slope: within 5 standard errors."""
+    field, parameters, rng = machine(12, 6, scale=0.3)
+    X = rng.integers(2, size=(60, 12))
+    objective = field_objective(field, X, bf.Normal(variance=1.0), SmallLayer())
+    layer = objective.data.clamped
+    at = Coordinates.of(layer, objective.prior)
+    walk, here = Walk(layer, at, 0, QUIET), at.from_parameters(parameters)
+    zero, chains, found = np.zeros(6), np.zeros((100, 12), dtype=np.float32), []
+    for _ in range(420):
+        slope, chains, _ = walk.slope(here, walk.cases, chains, zero)
+        found.append(np.concatenate([(slope.joint + np.multiply.outer(walk.x, slope.hidden)).ravel()]))
+    found = np.array(found[20:])
+    n, exact = len(X), objective.at(parameters).gradient - parameters
+    names = {name: k for k, name in enumerate(field.parameter_names)}
+    wanted = np.array([exact[names[f"v{i}*h{j}"]] for i in range(12) for j in range(6)]) / n
+    batches = found.reshape(20, 20, -1).mean(axis=1)  # chains remember a few passes
+    error = batches.std(axis=0, ddof=1) / np.sqrt(20)
+    np.testing.assert_array_less(np.abs(batches.mean(axis=0) - wanted), 5 * error + 1e-3)
+
+
+def test_two_large_layers_are_learnt_by_chains():
+    field, _, X = planted()
+    plan = bf.preview(field, X).detail
+    assert "layer chains" in plan
+    posterior = bf.fit(field, X, method=bf.LayerChains(steps=1500, moves=800, draws=40), verbose=False)
+    record = posterior.record
+    assert record.method == "layer chains"
+    assert record.correction.kind == "draws"
+    assert record.certificate.verdict in ("fair", "poor")  # so few moves are worth few draws, and it says so
+    assert 0 < record.correction.effective < 400
+    rows = {tuple(row) for row in posterior.marginals.points.tolist()}
+    assert all(tuple(row) in rows for row in posterior.sample(5, 0).tolist())  # draws of the posterior are draws
+    again = bf.fit(field, X, method=bf.LayerChains(steps=1500, moves=800, draws=40), verbose=False)
+    np.testing.assert_array_equal(again.mean, posterior.mean)
+    alone = bf.fit(field, X, method=bf.LayerChains(steps=1500, moves=0), verbose=False)
+    assert "given all others" in alone.record.choice[0]
+
+
+@pytest.mark.slow
+def test_modes_by_chains_are_modes():
+    """On a machine that can be summed over: within one posterior sd (rms) of the exact mode that Newton finds from there."""
+    field, _, X = planted(20, 10, 500)
+    chains = bf.fit(field, X, method=bf.LayerChains(moves=0), verbose=False)
+    exact = bf.fit(field, X, start=chains.mode, correction="none")
+    assert exact.record.status.converged
+    away = (chains.mode - exact.mode) / exact.sd
+    assert np.sqrt(np.mean(away**2)) < 1.0
+
+
+@pytest.mark.slow
+def test_machine_of_20_by_12_against_nuts():
+    """Within one mode, the exact posterior's sds over those of NUTS: 0.9 to 1.1 for 95 % of the parameters.
+
+    An informative prior keeps the chains of NUTS in the mode that they begin in. 800 draws tell an sd to about 3 %.
+    """
+    rng = np.random.default_rng(2)
+    field = bf.restricted_boltzmann(20, 12)
+    truth = rng.normal(size=field.n_parameters) * 1.0
+    X = bf.sample(field, truth, 800, rng)[:, :20]
+    prior = bf.Normal(variance=0.04, mean=truth)
+    posterior = bf.fit(field, X, prior, start=truth)
+    draws = bf.sample_posterior(field, X, prior, n_draws=400, chains=2, shape=posterior, rng=1).summary()
+    ratio = posterior.sd / draws["sd"].to_numpy()
+    assert np.mean((ratio > 0.9) & (ratio < 1.1)) >= 0.95
+
+
+def test_what_layer_chains_do_not_learn():
+    rng = np.random.default_rng(0)
+    with pytest.raises(bf.InvalidInput, match="two layers of binary variables"):
+        bf.fit(bf.grid(4, 5, (0, 1)), rng.integers(2, size=(30, 20)), method=bf.LayerChains())
+    field, _, X = planted()
+    holed = X.astype(float)
+    holed[0, 0] = np.nan
+    with pytest.raises(bf.InvalidInput, match="two layers of binary variables"):
+        bf.fit(field, holed, method=bf.LayerChains())
+    with pytest.raises(bf.InvalidInput, match="at least 1 step"):
+        bf.LayerChains(steps=0)
+    with pytest.raises(bf.InvalidInput, match="between 0 and 1"):
+        bf.LayerChains(move=1.5)
+
+
+def test_estimator_scores_and_features():
+    """score_samples by sums against the field's own log p; hidden_proba as by ``impute``."""
+    rng = np.random.default_rng(1)
+    X = rng.integers(2, size=(60, 14))
+    machine = bf.RBM(4, correction="none", n_draws=5).fit(X)
+    points = machine.posterior_.sample(5, 0)
+    known = compiled(machine.field_)
+    codes = machine.field_.encode(X[:6], holes=True)
+    log_p = []
+    for here in points:
+        theta = known.design.potentials(here)
+        log_p.append(case_log_z(known, codes, theta) - bf.infer(machine.field_, here, bf.Exact()).log_z)
+    wanted = special.logsumexp(log_p, axis=0) - np.log(5)
+    np.testing.assert_allclose(machine.score_samples(X[:6]), wanted, rtol=1e-9)
+    found = machine.posterior_.impute(X[:6], 5, 0, 0).probabilities[:, 1].reshape(6, 4)
+    np.testing.assert_allclose(machine.hidden_proba(X[:6]), found, atol=1e-9)
+
+
+def test_large_machines_are_scored_by_annealing():
+    """At one draw, 24 × 18 by annealing against the sum over 2^18 states."""
+    field, parameters, _ = machine(24, 18, scale=0.4)
+    known, rng = compiled(field), np.random.default_rng(0)
+    codes = np.full((5, 42), -1)
+    codes[:, :24] = rng.integers(2, size=(5, 24))
+    exact = layer_scores(known, codes, parameters[None], 0)
+    assert exact.error == 0.0
+    t = layer_potentials(known.graph, layers_of(known.graph), known.design.potentials(parameters))
+    found = annealed(t, np.zeros(24), rng, 100, 400)
+    assert abs(found.log_z - sum_over_layer(t).log_z) < 4 * found.error + 0.02
+    wide, wanted, _ = planted()
+    big = np.full((5, 44), -1)
+    big[:, :24] = codes[:, :24]
+    scores = layer_scores(compiled(wide), big, wanted[None], 0)
+    assert 0.0 < scores.error < 0.5
+    assert abs(scores.gap) < 1.0
