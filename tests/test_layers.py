@@ -157,7 +157,9 @@ def test_gradient_of_a_machine_of_20_by_12():
 def test_annealing_against_the_exact_sum():
     """Up and down, within 4 standard errors and 0.1 nats of one another."""
     field, parameters, rng = machine(14, 8, scale=0.8)
-    t = layer_potentials(compiled(field).graph, layers_of(compiled(field).graph), compiled(field).design.potentials(parameters))
+    t = layer_potentials(
+        compiled(field).graph, layers_of(compiled(field).graph), compiled(field).design.potentials(parameters)
+    )
     found = annealed(t, np.zeros(14), rng, chains=200, steps=400)
     wanted = sum_over_layer(t).log_z
     assert abs(found.log_z - wanted) < 4 * found.error
@@ -239,7 +241,7 @@ def test_two_large_layers_are_learnt_by_chains():
 
 @pytest.mark.slow
 def test_modes_by_chains_are_modes():
-    """On a machine that can be summed over: within one posterior sd (rms) of the exact mode that Newton finds from there."""
+    """On a machine that can be summed over: within one posterior sd (rms) of the exact mode nearby."""
     field, _, X = planted(20, 10, 500)
     chains = bf.fit(field, X, method=bf.LayerChains(moves=0), verbose=False)
     exact = bf.fit(field, X, start=chains.mode, correction="none")

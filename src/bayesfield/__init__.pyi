@@ -37,6 +37,7 @@ from bayesfield.inference.contract import Engine
 from bayesfield.inference.enumeration import Enumeration
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.inference.messages.kikuchi import Kikuchi
+from bayesfield.inference.messages.reweighted import Reweighted
 from bayesfield.inference.queries import Beliefs, Evidence, covariance, infer, most_probable, sample
 from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.inference.trees.junction_tree import Exact
@@ -147,6 +148,7 @@ __all__ = [
     "PredictiveCheck",
     "PseudoLikelihood",
     "RandomField",
+    "Reweighted",
     "Sampled",
     "Sampler",
     "SequenceFiles",

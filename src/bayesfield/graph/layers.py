@@ -93,9 +93,7 @@ def layer_potentials(graph: Graph, layers: Layers, theta: FloatArray) -> LayerPo
     return LayerPotentials(constant, field[layers.large], field[layers.small], joint)
 
 
-def layer_beliefs(
-    graph: Graph, layers: Layers, large: FloatArray, small: FloatArray, joint: FloatArray
-) -> FloatArray:
+def layer_beliefs(graph: Graph, layers: Layers, large: FloatArray, small: FloatArray, joint: FloatArray) -> FloatArray:
     """Beliefs of all tables, (T,), from E[x], (L,), E[h], (s,), and E[x hᵀ], (L, s)."""
     g = graph.arrays
     n = len(g.cardinality)

@@ -152,7 +152,7 @@ class LayerSum:
         L, s = t.joint.shape
         if not self.fast:
             parts = [self._slowly(h, x, first) for first, (h, x) in _numbered(t)]
-            return tuple(np.sum(part, axis=0) for part in zip(*parts, strict=True))  # type: ignore[return-value]
+            return tuple(np.sum(part, axis=0) for part in zip(*parts, strict=True))
         table = p.reshape(-1, 2**self.fast)
         by_row, by_column = np.empty((L, len(table))), np.empty((L, table.shape[1]))
         kernel.layer_means(t.large, t.joint, self.fast, table, by_row, by_column)
@@ -276,7 +276,8 @@ class LayerResponse(TableResponse):
         at = np.concatenate([at, layers.row * (s + 1) + layers.column + 1])
         moments = layer_moments(self._summed).reshape((L + 1) * (s + 1), -1)
         mean = moments[at, L * (s + 1)]
-        return moments[np.ix_(at, at)] - np.outer(mean, mean)
+        result: FloatArray = moments[np.ix_(at, at)] - np.outer(mean, mean)
+        return result
 
     @property
     def _indicators(self) -> Sparse:

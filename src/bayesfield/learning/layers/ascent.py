@@ -171,9 +171,11 @@ class Walk:
     def some(self, count: int) -> Single:
         """Cases at random, by what they count for; each once where all are asked for and count alike."""
         if count >= len(self.cases) and bool((self.layer.often == 1.0).all()):
-            return self.cases
+            every: Single = self.cases
+            return every
         rows = np.searchsorted(self._edges, self.rng.random(count) * self._edges[-1], side="right")
-        return self.cases[np.minimum(rows, len(self.cases) - 1)]
+        some: Single = self.cases[np.minimum(rows, len(self.cases) - 1)]
+        return some
 
     def begin(self) -> LayerParameters:
         """Each seen variable as often 1 as in the data, and small random couplings."""
@@ -230,7 +232,7 @@ class Walk:
     def curvature(self, here: LayerParameters) -> LayerParameters:
         """About the diagonal of the likelihood's curvature in centred coordinates, N Var(x_i) Var(h_j)."""
         active = expit(self.cases @ here.joint.astype(np.float32) + here.hidden.astype(np.float32))
-        h = self.layer.often @ active / self.total
+        h: FloatArray = self.layer.often @ active / self.total
         spread_x = np.maximum(self.x * (1.0 - self.x), 1.0 / self.total)
         spread_h = np.maximum(h * (1.0 - h), 1.0 / self.total)
         return LayerParameters(
@@ -277,7 +279,8 @@ def _run(walk: Walk, mode: LayerParameters, moves: int, kept: int, length: float
     h = walk.layer.often @ active / walk.total
     here, chains = mode, walk.some(batch).copy()
     for _ in range(_WARM):
-        chains = layer_pass(chains, *(part.astype(np.float32) for part in here), walk.rng)
+        a, b, W = (part.astype(np.float32) for part in here)
+        chains = layer_pass(chains, a, b, W, walk.rng)
     noisy = 1.0 / batch + (0.0 if batch >= len(walk.cases) else 1.0 / batch)
     share = [np.maximum(1.0 - 0.25 * length * walk.total * noisy * (1.0 - ridge * d), 0.0) for d in spread]
     first, out = int(_BURN * moves), []

@@ -33,8 +33,8 @@ class LayerPhase(Phase):
 
     layer: SeenLayer
     weight: float = -1.0
-    contrasts = True  # type: ignore[assignment]
-    traits = Traits(exact=True, linear_response=False)  # type: ignore[assignment]
+    contrasts = True
+    traits = Traits(exact=True, linear_response=False)
 
     def choose(self, engine: Any) -> tuple[Engine, str]:
         chosen: tuple[Engine, str] = engine.choose(self.layer.field.graph)

@@ -227,7 +227,7 @@ def read_cases(field: CompiledField, codes: IntArray, weights: FloatArray | None
     return Cases(field, codes[rows], clamped.counts, weight, own, clamped)
 
 
-def clamped_phases(cases: Cases, engine: Engine) -> tuple[Phase, ...]:
+def clamped_phases(cases: Cases, engine: Engine) -> tuple[GraphPhase | LayerPhase, ...]:
     """A phase for every weight that cases with holes count for; one for all where they show one layer of two."""
     if isinstance(cases.clamped, SeenLayer):
         return (LayerPhase(cases.clamped),)
@@ -370,5 +370,6 @@ def graph_cases(crf: CRF, data: Graphs) -> Cases:
 def _with_sets(cases: Cases, allowed: BoolArray) -> Cases:
     """States that labels do not allow are forbidden in the clamped phases."""
     assert cases.clamped is not None
-    phases = [replace(p, design=restricted(p.design, allowed[p.cells[:, 1]])) for p in cases.clamped.phases]
-    return replace(cases, clamped=replace(cases.clamped, phases=tuple(phases)))
+    clamped = cases.clamped.union if isinstance(cases.clamped, SeenLayer) else cases.clamped
+    phases = [replace(p, design=restricted(p.design, allowed[p.cells[:, 1]])) for p in clamped.phases]
+    return replace(cases, clamped=replace(clamped, phases=tuple(phases)))
