@@ -8,6 +8,7 @@ The result has its own mean, covariance and marginals; the weights stay with the
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,13 +54,14 @@ def drawn(
         return None
     skewness = np.zeros(size) if start.skewness is None else start.skewness
     marginals = SkewedMarginals(start.mean, start.precision.sd, skewness)
-    amount = "few" if size <= FEW else "many"
+    amount, group = "few" if size <= FEW else "many", objective.symmetries
+    fold = None if group is None else partial(group.nearest, centre=mode, scale=objective.prior.diagonal**-0.5)
     freedom = heavy(size) if amount == "few" else np.inf
     count = _enough(start, amount, min(WEIGHED, evaluations))
     if count:
         weighted = weigh(objective, propose(marginals, start.precision, count, rng, freedom))
         if trusted(weighted.k, weighted.effective, count) and weighted.effective >= _GOALS[amount]:
-            made = DrawnMarginals(weighted.points, np.exp(weighted.log_weights))
+            made = DrawnMarginals(fold(weighted.points) if fold else weighted.points, np.exp(weighted.log_weights))
             reason = f"{count:,} draws with importance weights, k = {weighted.k:.2f}"
             error = 1.0 / np.sqrt(weighted.effective)
             return _made(made, mode, laplace, weighted.effective, error, True, reason)
@@ -67,13 +69,15 @@ def drawn(
         return None
     first = propose(marginals, start.precision, _CHAINS[amount], rng, heavy(size)).points
     covariance = start.precision.solve(np.eye(size))
-    run = run_chains(objective, first, start.mean, covariance, _CHAIN_GOALS[amount], evaluations - count, rng, progress)
+    goal, left = _CHAIN_GOALS[amount], evaluations - count
+    run = run_chains(objective, first, start.mean, covariance, goal, left, rng, progress, fold)
     if run is None:
         return None
     rows = min(len(run.points), _ROWS, max(_KEPT // size, _LEAST))
     kept = run.points[np.linspace(0, len(run.points) - 1, rows).astype(np.int64)]
     made = DrawnMarginals(kept, np.full(rows, 1.0 / rows))
     reason = f"{_CHAINS[amount]:,} chains " + ("along ellipses" if amount == "few" else "by Hamiltonian moves")
+    reason += f", each draw named as near the mode as its {len(group)} images allow" if group is not None else ""
     return _made(made, mode, laplace, run.effective, run.error, run.settled, reason)
 
 

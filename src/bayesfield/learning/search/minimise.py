@@ -23,7 +23,7 @@ from bayesfield.learning.objective import Objective, Point
 from bayesfield.learning.precision.at import by_products, precision_at
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.moment_matching import pseudo_moments
-from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress, Start, Starts
+from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress, Start, Starts, distinct
 from bayesfield.learning.search.quasi_newton import below, quasi_newton
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Outcome, Status
 
@@ -67,7 +67,9 @@ def search(
         return optimum
     others = [Start(o.point.value, o.status.converged, o.parameters) for o in ended[1:]]
     first = Start(optimum.point.value, optimum.status.converged, optimum.parameters)
-    return replace(optimum, starts=Starts((first, *others)))
+    group = objective.symmetries
+    images = None if group is None else distinct(group.images(optimum.parameters))
+    return replace(optimum, starts=Starts((first, *others), images))
 
 
 # --- where to begin --------------------------------------------------------------------------------------------------
