@@ -38,6 +38,7 @@ NAMES = (
     "images",
     "dense",
     "mixing",
+    "rbm",
 )
 PACKAGES = (
     "bayesfield",

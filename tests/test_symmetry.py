@@ -35,8 +35,6 @@ def test_images_have_the_same_observed_probabilities(name):
     X = np.random.default_rng(1).choice(field.states[0], (30, field.n_variables - len(field.hidden)))
     images = found.images(parameters)
     np.testing.assert_array_equal(images[0], parameters)
-    values = [bf.fit(field, X, engine=bf.Exact(), start=x, correction="none", starts=1).record for x in ()]
-    assert values == []
     objective = bf.fit(field, X[:1], engine=bf.Exact(), correction="none", starts=1, max_iterations=500).objective
     points = np.array([objective.at(x).value for x in images])
     np.testing.assert_allclose(points, points[0], rtol=1e-10)
@@ -59,3 +57,43 @@ def test_nearest_image():
     for point, near in zip(points.reshape(15, -1), folded.reshape(15, -1), strict=True):
         distances = np.sum((found.images(point) - centre) ** 2, axis=1)
         assert np.sum((near - centre) ** 2) == pytest.approx(distances.min())
+
+
+def test_evidence_counts_all_images():
+    """One visible and one hidden variable, ±1: by integration over all of λ on a grid, 4 parameters less the constant.
+
+    The hidden variable's sign is free, so that the posterior has two images of every mode; they overlap.
+    """
+    field, prior = bf.restricted_boltzmann(2, 1, (-1, 1)), bf.Normal(variance=1.0)
+    X = bf.sample(field, [0.3, -0.4, 0.2, 1.2, 0.9], 40, 0)[:, :2]
+    posterior = bf.fit(field, X, prior)
+    assert len(posterior.objective.symmetries) == 2
+    draws = np.random.default_rng(0).normal(size=(200_000, 5))  # of the prior
+    a, b, W = draws[:, :2], draws[:, 2], draws[:, 3:]
+    states = np.array([[-1, -1], [-1, 1], [1, -1], [1, 1]])
+    log_p = states @ a.T + np.log(2.0 * np.cosh(states @ W.T + b))  # (4, draws)
+    log_p -= np.logaddexp.reduce(log_p, axis=0)
+    counts = np.array([(X == state).all(axis=1).sum() for state in states])
+    likelihood = counts @ log_p
+    top = likelihood.max()
+    weights = np.exp(likelihood - top)
+    wanted, error = top + np.log(weights.mean()), weights.std() / weights.mean() / np.sqrt(len(weights))
+    found = posterior.evidence()
+    assert abs(found.value - wanted) < 4 * np.hypot(found.error, error) + 0.01
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 4])
+def test_overlapping_modes_against_nuts(seed):
+    """6 visible, 2 hidden, weak couplings: draws, a certificate of good, and sds within 10 % of NUTS's, named alike."""
+    field, rng = bf.restricted_boltzmann(6, 2, (-1, 1)), np.random.default_rng(seed)
+    X = bf.sample(field, 0.5 * rng.normal(size=field.n_parameters), 1000, rng)[:, :6]
+    prior = bf.Normal(variance=1.0)
+    posterior = bf.fit(field, X, prior)
+    assert posterior.record.correction.kind == "draws"
+    assert posterior.record.certificate.verdict == "good"
+    draws = bf.sample_posterior(field, X, prior, n_draws=2000, chains=4, shape=posterior, rng=1)
+    group = posterior.objective.symmetries
+    folded = group.nearest(draws.flat, posterior.mode, np.ones(field.n_parameters))
+    ratio = posterior.sd / folded.std(axis=0)
+    assert ((ratio > 0.9) & (ratio < 1.1)).all()
