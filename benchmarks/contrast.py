@@ -27,7 +27,14 @@ def run(watch: Watch) -> list[Report]:
         "FitWarning or a refusal, by bf.fit(engine=bf.Bethe()); auto goes on to sampling",
     )
     found = [_reweighted(name, 10 if watch.quick else MODELS, watch) for name in HIDDEN]
-    convex = ("hidden variables", "models", "optimum found", "positive definite there", "bias (sd, rms)", "sd / exact sd")
+    convex = (
+        "hidden variables",
+        "models",
+        "optimum found",
+        "positive definite there",
+        "bias (sd, rms)",
+        "sd / exact sd",
+    )
     about = (
         "by bf.fit(engine=bf.Reweighted()), from the exact mode, so that both describe the same one; the bias is the rms "
         "over parameters of (mode − exact mode) / exact sd, the median over models, and so is the ratio of widths; at "

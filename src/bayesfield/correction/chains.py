@@ -111,7 +111,8 @@ def run_chains(
     walk: Walk = _ellipses if few else _hamiltonian
     points, reference = start, _Reference(mean, _factor(covariance))
     for number in range(_ROUNDS):
-        moved = list(walk(budget, points, reference, 5 if few else 4 * 2**number, rng, True))
+        moves = 5 if few and fold is None else 4 * 2**number
+        moved = list(walk(budget, points, reference, moves, rng, True))
         kept, (points, step) = [there for there, _ in moved], moved[-1]
         if budget.over:
             return None

@@ -198,7 +198,9 @@ def _importance(peak: Peak, n_draws: int | None, rng: np.random.Generator) -> _E
         if n_draws is not None or error < _GOAL or 2 * count > most:
             break
         count *= 2
-    return _Estimate(total - np.log(count) + constant + _counted_images(peak)[0], error, even, weighted.k, count, failed)
+    return _Estimate(
+        total - np.log(count) + constant + _counted_images(peak)[0], error, even, weighted.k, count, failed
+    )
 
 
 def _prior_constant(objective: Objective) -> float:
