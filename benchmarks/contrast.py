@@ -36,9 +36,9 @@ def run(watch: Watch) -> list[Report]:
         "sd / exact sd",
     )
     about = (
-        "by bf.fit(engine=bf.Reweighted()), from the exact mode, so that both describe the same one; the bias is the rms "
-        "over parameters of (mode − exact mode) / exact sd, the median over models, and so is the ratio of widths; at "
-        "this size auto takes exact inference",
+        "by bf.fit(engine=bf.Reweighted()), from the exact mode, so that both describe the same one; the bias is "
+        "the rms over parameters of (mode − exact mode) / exact sd, the median over models, as the ratio of widths; "
+        "at this size auto takes exact inference",
     )
     return [
         Report("Contrastive Bethe optima, 3×3 visible + 3 hidden", columns, rows, notes),

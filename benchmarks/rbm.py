@@ -1,8 +1,8 @@
 """Restricted Boltzmann machines: held-out log-likelihood, time and memory, beside scikit-learn's BernoulliRBM.
 
-scikit-learn's digits, 1,400 cases to learn from and 397 held out, 64 pixels cut at half of the range. Held-out nats a case
-by annealed importance sampling that is written here, for both. BernoulliRBM's figure is the best over its own settings,
-chosen on the held-out cases themselves, which favours it.
+scikit-learn's digits, 1,400 cases to learn from and 397 held out, 64 pixels cut at half of the range. Held-out nats a
+case by annealed importance sampling that is written here, for both. BernoulliRBM's figure is the best over its own
+settings, chosen on the held-out cases themselves, which favours it.
 """
 
 import resource
@@ -28,10 +28,10 @@ def run(watch: Watch) -> list[Report]:
     share = (learnt.sum(axis=0) + 0.5) / (len(learnt) + 1.0)
     alone = float(np.mean(np.log(share) @ held.T + np.log1p(-share) @ (1 - held).T))
     notes = (
-        f"independent pixels: {alone:.2f} nats. Mode: at the most probable weights; averaged: RBM.score, over 100 draws of "
-        "the posterior. 16 hidden units are summed over exactly, 64 are learnt by chains. Seconds of processor",
-        f"BernoulliRBM: the best of learning rates {RATES}, {PASSES} passes and batches of {BATCHES}, by the held-out cases; "
-        "seconds of that one fit",
+        f"independent pixels: {alone:.2f} nats. Mode: at the most probable weights; averaged: RBM.score, over 100 "
+        "draws of the posterior. 16 hidden units are summed over exactly, 64 are learnt by chains. Processor seconds",
+        f"BernoulliRBM: the best of learning rates {RATES}, {PASSES} passes and batches of {BATCHES}, by the held-out "
+        "cases; seconds of that one fit",
     )
     columns = ("digits, 64 pixels", "held out, mode", "averaged", "seconds", "certificate")
     reports = [Report("Restricted Boltzmann machines", columns, rows, notes)]

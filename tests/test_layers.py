@@ -127,7 +127,7 @@ def case_log_z(known, codes, theta):
 
 
 def test_gradient_of_a_machine_of_20_by_12():
-    """Against a sum over all 2^20 · 2^12 joint states, the hidden layer by hidden layer: 1e-9 of the number of cases."""
+    """Against a sum over all 2^20 · 2^12 joint states, the the hidden layer summed out: 1e-9."""
     field, parameters, rng = machine(20, 12, scale=0.4)
     X = rng.integers(2, size=(50, 20))
     objective = field_objective(field, X, bf.Normal(variance=1.0), SmallLayer())

@@ -23,7 +23,7 @@ def parameters_of(field, seed=0, scale=0.7):
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_a_bound_with_right_derivatives(name):
-    """log Z above the exact one; its gradient are the beliefs, its curvature the response; convex between two points."""
+    """log Z above the exact one; its gradient the beliefs, its curvature the response; convex between points."""
     field = FIELDS[name]()
     known, parameters = compiled(field), parameters_of(field)
 

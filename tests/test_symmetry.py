@@ -73,7 +73,7 @@ def test_evidence_counts_all_images():
     states = np.array([[-1, -1], [-1, 1], [1, -1], [1, 1]])
     log_p = states @ a.T + np.log(2.0 * np.cosh(states @ W.T + b))  # (4, draws)
     log_p -= np.logaddexp.reduce(log_p, axis=0)
-    counts = np.array([(X == state).all(axis=1).sum() for state in states])
+    counts = np.array([(state == X).all(axis=1).sum() for state in states])
     likelihood = counts @ log_p
     top = likelihood.max()
     weights = np.exp(likelihood - top)

@@ -87,8 +87,8 @@ def drawn(
 
 
 def _between(points: FloatArray, mode: FloatArray, images: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Points about the mode, every second one moved towards one of its images, or all of the way: where modes overlap the
-    posterior has much of its weight between them, which chains that begin at the mode hardly find."""
+    """Points about the mode, every second one moved towards one of its images, or all of the way: where modes overlap
+    the posterior has much of its weight between them, which chains that begin at the mode hardly find."""
     out, rows = points.copy(), np.arange(1, len(points), 2)
     to = images[rng.integers(len(images), size=len(rows))]
     out[rows] += rng.random((len(rows), 1)) * (to - mode)

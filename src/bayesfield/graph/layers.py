@@ -79,7 +79,7 @@ def _layers(g: GraphArrays) -> Layers | None:
 
 
 def layer_potentials(graph: Graph, layers: Layers, theta: FloatArray) -> LayerPotentials:
-    """From tables θ: with t the table of a pair, W = t₁₁ − t₁₀ − t₀₁ + t₀₀, and t₁₀ − t₀₀ goes to its first variable."""
+    """From tables θ: with t the table of a pair, W = t₁₁ − t₁₀ − t₀₁ + t₀₀, and t₁₀ − t₀₀ is the first variable's."""
     g = graph.arrays
     n = len(g.cardinality)
     nodes, tables = theta[: 2 * n].reshape(n, 2), theta[2 * n :].reshape(-1, 2, 2)

@@ -1,9 +1,9 @@
 """Which changes of the parameters leave all that is observed as it is: hidden variables and their states renamed.
 
 Hidden variables of one kind may change places, and the states of each their names. Where that takes features to
-features, f_k(g x) = s_k f_{σ(k)}(x) with signs s, the parameters λ'_{σ(k)} = s_k λ_k give the observed variables the same
-probabilities; and where the prior is the same there, too, so is the posterior. All such (σ, s) are a group: every mode has
-as many images as the group has members.
+features, f_k(g x) = s_k f_{σ(k)}(x) with signs s, the parameters λ'_{σ(k)} = s_k λ_k give the observed variables the
+same probabilities; and where the prior is the same there, too, so is the posterior. All such (σ, s) are a group:
+every mode has as many images as the group has members.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Symmetries(NamedTuple):
         return parameters[..., self.order] * self.sign
 
     def nearest(self, points: FloatArray, centre: FloatArray, scale: FloatArray) -> FloatArray:
-        """Each of the points (…, F) as that image of itself which is nearest to a centre, lengths being counted in scale."""
+        """Each of the points (…, F) as that image of itself which is nearest to a centre, in units of scale."""
         flat = points.reshape(-1, points.shape[-1])
         out = np.empty_like(flat)
         step = max(1, _ROWS // max(self.order.size, 1))
@@ -101,7 +101,7 @@ def _signed(field: CompiledField, entries: IntArray, location: FloatArray, preci
         if to is None:
             return None
         order[k], sign[k] = to
-    same = np.allclose(location[order] * sign, location) and np.allclose(precision[order], precision)
+    same = bool(np.allclose(location[order] * sign, location) and np.allclose(precision[order], precision))
     return (tuple(order.tolist()), tuple(sign.tolist())) if same and len(set(order.tolist())) == len(order) else None
 
 
@@ -128,7 +128,7 @@ def _entries(g: GraphArrays, names: IntArray, states: dict[int, IntArray]) -> In
     scopes = [tuple(g.scope[g.scope_ptr[a] : g.scope_ptr[a + 1]].tolist()) for a in range(len(g.table_ptr) - 1)]
     number = {scope: a for a, scope in enumerate(scopes)}
     out = np.empty(int(g.table_ptr[-1]), dtype=np.int64)
-    tables = [((i,), int(g.node_ptr[i])) for i in range(n)]
+    tables: list[tuple[tuple[int, ...], int]] = [((i,), int(g.node_ptr[i])) for i in range(n)]
     tables += [(scope, int(g.table_ptr[a])) for a, scope in enumerate(scopes)]
     for scope, start in tables:
         named = [int(names[v]) for v in scope]

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from bayesfield.response.base import Response
 
 _DEARER = 8  # entries of regions are passed so many times as often as those of a junction tree, at least
+_LAYERED = SmallLayer()
 _DENSE = 12  # factors around a variable above which short loops are not looked for: they are too many
 
 
 @dataclass(frozen=True, repr=False)
 class Auto(Options):
     """``exact`` if its junction tree has at most ``max_entries`` table entries, else ``loops`` or ``otherwise``; on two
-    layers, one of them small, ``layered``.
+    layers, one of them small, sums over the smaller one.
 
     Ten million entries take about 0.1 s an inference. ``loops`` (Kikuchi) is taken where it has clusters beyond the
     factors, at most ``max_clusters`` of them for each variable, and on at most ``max_factors`` factors; elsewhere
@@ -40,8 +41,6 @@ class Auto(Options):
     loops: Kikuchi = field(default_factory=Kikuchi)
     otherwise: Bethe = field(default_factory=Bethe)
 
-    layered: SmallLayer = field(default_factory=SmallLayer)
-
     traits = Traits(chooses=True)
 
     def price(self, graph: Graph, size: int) -> Price:
@@ -49,8 +48,8 @@ class Auto(Options):
 
     def choose(self, graph: Graph) -> tuple[Exact | Kikuchi | Bethe | SmallLayer, str]:
         """The engine for this graph, and the reason."""
-        if self.max_entries and self.layered.fits(graph):  # before a junction tree is looked for, which takes longer
-            return self.layered, f"exact inference was chosen: {self.layered.preview(graph).detail}"
+        if self.max_entries and _LAYERED.fits(graph):  # before a junction tree is looked for, which takes longer
+            return _LAYERED, f"exact inference was chosen: {_LAYERED.preview(graph).detail}"
         cost = self.exact.preview(graph)
         if cost.entries <= self.max_entries:
             return (

@@ -1,9 +1,9 @@
-"""The reweighted engine: a Bethe free energy with counting numbers that make it convex (Wainwright, Jaakkola & Willsky 2005).
+"""The reweighted engine: a Bethe free energy made convex by its counting numbers (Wainwright, Jaakkola & Willsky 2005).
 
     log Z ≤ max_b  θᵀb + Σ_i (1 − ρ d_i) H_i + ρ Σ_a H_a
 
-with ρ ≤ 1 the share of spanning forests, of a set that covers all factors evenly, that each factor is in: the average of
-forests' entropies is above the field's. The bound is convex in θ, its optimum is one, and messages find it; so a
+with ρ ≤ 1 the share of spanning forests, of a set that covers all factors evenly, that each factor is in: the average
+of forests' entropies is above the field's. The bound is convex in θ, its optimum is one, and messages find it; so a
 contrastive free energy made of it is smooth everywhere, where Bethe's jumps between fixed points. The price is a bias:
 entropies are too large, so correlations are too small, and couplings that are fitted too large.
 
@@ -51,10 +51,10 @@ _FORESTS = 400  # spanning forests, made one after the other from the factors th
 class Reweighted(Options):
     """Approximate inference by tree-reweighted messages: a bound on log Z, convex, with one optimum; exact on trees.
 
-    ``bf.fit(..., engine=bf.Reweighted())`` is for fields with hidden variables where Bethe's contrastive free energy has
-    no optimum, and neither exact inference nor sampling is wanted. share: ρ, what each factor counts; by default the
-    largest that spanning forests allow, which keeps the bound. Up to 1, which is Bethe, larger ones are fractional belief
-    propagation: less bias, no bound. damping, tolerance, max_sweeps, max_direct: as in ``bf.Kikuchi``.
+    ``bf.fit(..., engine=bf.Reweighted())`` is for fields with hidden variables where Bethe's contrastive free energy
+    has no optimum, and neither exact inference nor sampling is wanted. share: ρ, what each factor counts; by default
+    the largest that spanning forests allow, which keeps the bound. Up to 1, which is Bethe, larger ones are fractional
+    belief propagation: less bias, no bound. damping, tolerance, max_sweeps, max_direct: as in ``bf.Kikuchi``.
     """
 
     share: float | None = None

@@ -1,9 +1,9 @@
 """log Z of two layers of binary variables by annealed importance sampling (Neal 2001; Salakhutdinov & Murray 2008).
 
-From independent variables x with odds e^r, whose Z is known, along p_β(x) ∝ e^{((1−β) r + β a)ᵀx} Π_j (1 + e^{β(b_j + W_jᵀx)}):
-chains move by both layers at each β, and their weights w = Π p_β'(x) / p_β(x) have the mean Z / Z₀. Upwards the
-logarithm of that mean is too low where chains are too few, downwards from states of the model it is too high: the two
-ways together say how far to trust either.
+From independent variables x with odds e^r, whose Z is known, along p_β(x) ∝ e^{((1−β) r + β a)ᵀx} Π_j (1 + e^{β(b_j +
+W_jᵀx)}): chains move by both layers at each β, and their weights w = Π p_β'(x) / p_β(x) have the mean Z / Z₀. Upwards
+the logarithm of that mean is too low where chains are too few, downwards from states of the model it is too high: the
+two ways together say how far to trust either.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Exact inference in fields of two layers, such as restricted Boltzmann machines: the smaller layer is summed over.
 
 2^s states of s variables, whatever the size L of the other layer: a junction tree has as many tables of that size as
-there are variables in the larger layer. The covariance of all features comes from the same sum: with f = (x, 1) ⊗ (h, 1)
+there are variables in the larger layer. The covariance comes from the same sum: with f = (x, 1) ⊗ (h, 1)
 
     E[x_i x_k h_j h_l] = Σ_h p(h) p_i(h) p_k(h) h_j h_l  for i ≠ k,   E[x_i h_j h_l] for i = k,
 
@@ -43,7 +43,7 @@ _FAST = 8  # bits of the smaller layer that make a row, which stays in the cache
 _ROOM = 600.0  # exponents beyond which the products of the fast way are too large to be numbers
 _ROWS = 2_000_000  # numbers of the larger layer that are held at a time
 _EXACT = Status(Outcome.EXACT)
-# Seconds of one core: of a state and a variable of the larger layer in an inference, and of two variables in a covariance
+# Seconds of one core: of a state and a variable of the larger layer in an inference, of two in a covariance
 _PER_STATE, _PER_PAIR, _PER_PRODUCT = 7e-10, 1.5e-9, 4e-9
 _OTHERWISE = Exact()
 
@@ -217,21 +217,21 @@ class _Halves(NamedTuple):
 
 
 def _halves(s: int) -> _Halves:
-    l = s // 2
-    low, high = (np.hstack([np.ones((2**n, 1)), states_of(n)]) for n in (l, s - l))
+    few = s // 2
+    low, high = (np.hstack([np.ones((2**n, 1)), states_of(n)]) for n in (few, s - few))
     return _Halves(low, high, *((m[:, :, None] * m[:, None, :]).reshape(len(m), -1) for m in (low, high)))
 
 
 def _pairs_of_bits(tables: FloatArray, s: int, halves: _Halves) -> FloatArray:
     """Σ_h t(h) g_j g_l with g = (1, h), (R, s + 1, s + 1), of tables (R, 2^s)."""
-    l, R = s // 2, len(tables)
-    cube = tables.reshape(R, 2 ** (s - l), 2**l)
+    bits, R = s // 2, len(tables)
+    cube = tables.reshape(R, 2 ** (s - bits), 2**bits)
     rows = cube @ halves.low  # (R, 2^k, 1 + l)
     out = np.empty((R, s + 1, s + 1))
-    low, high = np.arange(1, l + 1), np.arange(l + 1, s + 1)
+    low, high = np.arange(1, bits + 1), np.arange(bits + 1, s + 1)
     crossed = np.matmul(halves.high.T, rows)  # (R, 1 + k, 1 + l)
-    own_low = (cube.sum(axis=1) @ halves.low_pairs).reshape(R, l + 1, l + 1)
-    own_high = (rows[:, :, 0] @ halves.high_pairs).reshape(R, s - l + 1, s - l + 1)
+    own_low = (cube.sum(axis=1) @ halves.low_pairs).reshape(R, bits + 1, bits + 1)
+    own_high = (rows[:, :, 0] @ halves.high_pairs).reshape(R, s - bits + 1, s - bits + 1)
     with_one = np.r_[0, low]
     out[np.ix_(np.arange(R), with_one, with_one)] = own_low
     out[np.ix_(np.arange(R), high, high)] = own_high[:, 1:, 1:]

@@ -1,8 +1,8 @@
 """The mode of a field of two large layers by persistent chains, and its posterior by Langevin moves from there.
 
 ∇L = N (E_chains[f] − f̄) + Λ⁻¹(λ − μ), with f̄ over a part of the cases, the hidden layer summed out, and E over chains
-that go on from step to step (Younes 1988; Tieleman 2008), each moving whole layers. Steps to the mode are Adam's (Kingma
-& Ba 2015) in centred coordinates, their length falling to zero over the second half.
+that go on from step to step (Younes 1988; Tieleman 2008), each moving whole layers. Steps to the mode are Adam's
+(Kingma & Ba 2015) in centred coordinates, their length falling to zero over the second half.
 
 Then, from the mode, with D about diag(∇²L)⁻¹ in these coordinates and a step ε,
 
@@ -50,7 +50,7 @@ _ARRIVED = 0.5  # sd: difference of the halves of the runs (rms, beyond its nois
 
 @dataclass(frozen=True, repr=False)
 class LayerChains(Options, Learner):
-    """Learn a field of two layers, one of them hidden, however large both are: ``bf.fit(..., method=bf.LayerChains())``.
+    """Learn a field of two layers, one of them hidden, however large: ``bf.fit(..., method=bf.LayerChains())``.
 
     ``method="auto"`` takes it where the smaller layer is too large to be summed over. steps: to the mode. moves: of
     Langevin runs, all four together; by default as many as some minutes allow, 0 for the mode alone. rate: the length
@@ -187,7 +187,7 @@ class Walk:
     def slope(
         self, here: LayerParameters, seen: Single, chains: Single, h: FloatArray
     ) -> tuple[LayerParameters, Single, FloatArray]:
-        """∇ of −log p(D) / N at (a, b, W) in centred coordinates; the chains after a pass; the means of the hidden layer."""
+        """∇ of −log p(D) / N at (a, b, W) in centred coordinates; the chains after a pass; the hidden layer's means."""
         with np.errstate(over="ignore", invalid="ignore"):  # the caller looks whether numbers are finite
             a, b, W = (part.astype(np.float32) for part in here)
         chains = layer_pass(chains, a, b, W, self.rng)
@@ -232,7 +232,7 @@ class Walk:
     def curvature(self, here: LayerParameters) -> LayerParameters:
         """About the diagonal of the likelihood's curvature in centred coordinates, N Var(x_i) Var(h_j)."""
         active = expit(self.cases @ here.joint.astype(np.float32) + here.hidden.astype(np.float32))
-        h: FloatArray = self.layer.often @ active / self.total
+        h = np.asarray(self.layer.often @ active / self.total, dtype=np.float64)
         spread_x = np.maximum(self.x * (1.0 - self.x), 1.0 / self.total)
         spread_h = np.maximum(h * (1.0 - h), 1.0 / self.total)
         return LayerParameters(
