@@ -19,6 +19,7 @@ from bayesfield.fitting.plan import SAMPLED, Planned, Request, make_plan, repeat
 from bayesfield.fitting.priors.learned import adapted
 from bayesfield.fitting.priors.smooth import numbers_in
 from bayesfield.inference.sampling.sampled import Sampled
+from bayesfield.learning.layers.ascent import layer_starts
 from bayesfield.learning.precision.at import precision_at
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.learner import Learner
@@ -79,7 +80,8 @@ class FittedMode:
 def fit_objective(model: Parametrised, objective: Objective, request: Request, depth: int = 3) -> Posterior:
     """The posterior of a model's parameters. depth: of the user's call, for warnings."""
     begun, kept = time.perf_counter(), repeatable(request)
-    objective, request = by_layers(objective, request)
+    if len(objective.phases) > 1:
+        objective, request = by_layers(objective, request)
     planned = make_plan(objective, request)
     with ExitStack() as screen:
         if objective.size > parallel.TINY:
@@ -217,9 +219,9 @@ class _Fit:
             here = tied_start(objective) if given is None else given
             objective = curvature = surfaced(objective, here, self.progress)
             given = objective.free.surface.centre
-        points = starting_points(
-            objective, given, asked.starts or (plan.starts if plan.starts > 1 else None), self.seed
-        )
+        count = asked.starts or (plan.starts if plan.starts > 1 else None)
+        points = layer_starts(objective, count, self.seed) if given is None and objective.hidden else None
+        points = points or starting_points(objective, given, count, self.seed)
         try:
             optimum = search(
                 objective, points, plan.method, plan.form, asked.tolerance, asked.max_iterations, self.progress

@@ -20,7 +20,7 @@ from bayesfield.types import FloatArray, GraphArrays, IntArray
 Sparse = Any  # scipy's sparse arrays
 
 _FILLED = 0.5  # share of all pairs between the layers that are joined, from which matrices are the right form
-_FEW = 16.0  # log2 of joint states up to which a sum over all of them is as fast
+FEW = 16  # log2 of joint states up to which a sum over all of them is as fast
 
 
 class Layers(NamedTuple):
@@ -53,7 +53,7 @@ def layers_of(graph: Graph) -> Layers | None:
 
 def _layers(g: GraphArrays) -> Layers | None:
     n = len(g.cardinality)
-    if n <= _FEW or not (g.cardinality == 2).all() or not (np.diff(g.scope_ptr) == 2).all():
+    if n <= FEW or not (g.cardinality == 2).all() or not (np.diff(g.scope_ptr) == 2).all():
         return None
     pairs = g.scope.reshape(-1, 2)
     ones = np.ones(len(pairs))

@@ -9,12 +9,14 @@ every mode has as many images as the group has members.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from bayesfield.graph.compiled import CompiledField
 from bayesfield.types import FloatArray, GraphArrays, IntArray
+
+if TYPE_CHECKING:
+    from bayesfield.graph.compiled import CompiledField
 
 _MOST = 4096  # members of a group that are listed
 _CELLS = 20_000_000  # of a design that is looked at

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayesfield.graph.layers import FEW
 from bayesfield.inference.contract import Price, Traits
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.inference.messages.kikuchi import Kikuchi
@@ -48,7 +49,9 @@ class Auto(Options):
 
     def choose(self, graph: Graph) -> tuple[Exact | Kikuchi | Bethe | SmallLayer, str]:
         """The engine for this graph, and the reason."""
-        if self.max_entries and _LAYERED.fits(graph):  # before a junction tree is looked for, which takes longer
+        if (
+            self.max_entries and len(graph.arrays.cardinality) > FEW and _LAYERED.fits(graph)
+        ):  # before a junction tree is looked for, which takes longer
             return _LAYERED, f"exact inference was chosen: {_LAYERED.preview(graph).detail}"
         cost = self.exact.preview(graph)
         if cost.entries <= self.max_entries:

@@ -23,7 +23,6 @@ import numpy as np
 from bayesfield import parallel
 from bayesfield.graph.layers import SeenLayer
 from bayesfield.inference.sampling.annealing import Single, layer_pass
-from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.learning.layers.coordinates import Coordinates, LayerParameters, coordinates
 from bayesfield.learning.objective import Point
 from bayesfield.learning.precision.mean_field import DiagonalPrecision
@@ -75,9 +74,6 @@ class LayerChains(Options, Learner):
     takes_hidden = True
     weighted = True
     drawn = True
-
-    def minimised(self, objective: Objective) -> Objective:
-        return objective.with_engine(Sampled())  # whose price is counted without a look for junction trees
 
     def form_of(self, near: Objective, asked: str) -> str:
         return "mean-field"
@@ -134,14 +130,14 @@ def _batch(layer: SeenLayer) -> int:
     return int(min(layer.often.sum(), _MOST_BATCH))
 
 
-def layer_starts(objective: Objective, count: int, seed: int) -> list[FloatArray] | None:
+def layer_starts(objective: Objective, count: int | None, seed: int) -> list[FloatArray] | None:
     """Points near modes of their own, by short ways of chains, the best few of so many; None for fields that these do
     not learn."""
     layer = getattr(objective.data, "clamped", None)
     at = Coordinates.of(layer, objective.prior) if isinstance(layer, SeenLayer) else None
     if at is None or not isinstance(layer, SeenLayer):
         return None
-    brief = LayerChains(steps=_BRIEF, rate=_BRISK)
+    brief, count = LayerChains(steps=_BRIEF, rate=_BRISK), count or 1
     with parallel.single_blas():
         walks = [Walk(layer, at, seed + k, QUIET) for k in range(count)]
         points = [at.to_parameters(walk.climbed(None, brief)) for walk in walks]
@@ -242,7 +238,7 @@ class Walk:
 
 def expit(logits: Single) -> Single:
     with np.errstate(over="ignore"):
-        result: Single = 1.0 / (1.0 + np.exp(-logits))
+        result = np.asarray(1.0 / (1.0 + np.exp(-logits)), dtype=np.float32)
     return result
 
 
@@ -299,7 +295,7 @@ def _run(walk: Walk, mode: LayerParameters, moves: int, kept: int, length: float
             out.append(walk.at.to_parameters(here))
             if not np.isfinite(out[-1]).all():
                 raise IndefiniteCurvature(
-                    f"Langevin moves of length {length} have left the posterior: take bf.LayerChains(move={length / 2}), "
+                    f"moves of length {length} have left the posterior: take bf.LayerChains(move={length / 2}), "
                     'or correction="none" for the mode alone'
                 )
         if k % max(moves // _TOLD, 1) == 0:

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from bayesfield import parallel
-from bayesfield.learning.layers.ascent import layer_starts
 from bayesfield.learning.objective import Objective, Point
 from bayesfield.learning.precision.at import by_products, precision_at
 from bayesfield.learning.precision.dense import DensePrecision
@@ -83,9 +82,6 @@ def starting_points(objective: Objective, given: FloatArray | None, count: int |
         if count is None or count == 1:
             return [first]
         return [first, *_around(first, np.full(len(first), _JITTER), count - 1, np.random.default_rng(seed))]
-    layered = layer_starts(objective, count or (SEVERAL if given is None else 1), seed)
-    if layered is not None:
-        return layered if given is None else [given, *layered[1:]]
     rng = np.random.default_rng(seed)
     first = objective.prior.location.copy()
     if objective.data.matches_moments:
