@@ -40,6 +40,7 @@ NAMES = (
     "dense",
     "mixing",
     "emissions",
+    "rbm",
 )
 PACKAGES = (
     "bayesfield",

@@ -39,11 +39,13 @@ from bayesfield.inference.contract import Engine
 from bayesfield.inference.enumeration import Enumeration
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.inference.messages.kikuchi import Kikuchi
+from bayesfield.inference.messages.reweighted import Reweighted
 from bayesfield.inference.queries import Beliefs, Evidence, covariance, infer, most_probable, sample
 from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.kernels.jit import CacheWarning
 from bayesfield.learning.baselines.max_margin import MaxMargin, max_margin
+from bayesfield.learning.layers.ascent import LayerChains
 from bayesfield.learning.search.contrastive import ContrastiveDivergence
 from bayesfield.learning.search.elastic.elastic_net import ElasticNet
 from bayesfield.learning.search.iterative_scaling import IterativeScaling
@@ -145,6 +147,7 @@ __all__ = [
     "Labelling",
     "Langevin",
     "LatticeField",
+    "LayerChains",
     "LogEvidence",
     "Loo",
     "MarkovChain",
@@ -161,6 +164,7 @@ __all__ = [
     "PredictiveCheck",
     "PseudoLikelihood",
     "RandomField",
+    "Reweighted",
     "Sampled",
     "Sampler",
     "SequenceFiles",

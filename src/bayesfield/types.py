@@ -47,7 +47,7 @@ class RegionGraph(NamedTuple):
 
     outer: tuple[Region, ...]
     inner: tuple[Region, ...]
-    counting: tuple[int, ...]
+    counting: tuple[float, ...]
 
 
 class Outcome(Enum):

@@ -89,6 +89,7 @@ class _Reference:
         return result
 
 
+Fold = Callable[[FloatArray], FloatArray]
 Walk = Callable[[_Budget, FloatArray, _Reference, int, np.random.Generator, bool], Iterator[tuple[FloatArray, float]]]
 
 
@@ -101,14 +102,17 @@ def run_chains(
     most: int,
     rng: np.random.Generator,
     progress: Progress = QUIET,
+    fold: Fold | None = None,
 ) -> ChainDraws | None:
     """Draws worth ``goal`` independent ones, or as many as ``most`` evaluations give; None where they do not suffice
-    to warm up. start: (M, F), a chain each, spread wider than the posterior."""
+    to warm up. start: (M, F), a chain each, spread wider than the posterior. fold: takes draws to one of their images
+    that are as likely; chains move among all images, and are judged, and handed back, by these."""
     budget, few = _Budget(objective, most, progress), start.shape[1] <= FEW
     walk: Walk = _ellipses if few else _hamiltonian
     points, reference = start, _Reference(mean, _factor(covariance))
     for number in range(_ROUNDS):
-        moved = list(walk(budget, points, reference, 5 if few else 4 * 2**number, rng, True))
+        moves = 5 if few and fold is None else 4 * 2**number
+        moved = list(walk(budget, points, reference, moves, rng, True))
         kept, (points, step) = [there for there, _ in moved], moved[-1]
         if budget.over:
             return None
@@ -117,18 +121,25 @@ def run_chains(
             factor = _factor(np.cov(late.T).reshape(start.shape[1], -1))
         reference = _Reference(late.mean(axis=0), factor, step)
         _tell(progress, number, float(np.abs(reference.mean - mean).max(initial=0.0)))
-    return _collected(budget, walk, points, reference, goal, rng)
+    return _collected(budget, walk, points, reference, goal, rng, fold)
 
 
 def _collected(
-    budget: _Budget, walk: Walk, points: FloatArray, reference: _Reference, goal: float, rng: np.random.Generator
+    budget: _Budget,
+    walk: Walk,
+    points: FloatArray,
+    reference: _Reference,
+    goal: float,
+    rng: np.random.Generator,
+    fold: Fold | None,
 ) -> ChainDraws:
     """Moves until they are worth the goal. What has not arrived when they are is warm-up, and as much is done again."""
     kept: list[FloatArray] = []
     moves = 20
     while True:
-        kept += [p for p, _ in walk(budget, points, reference, moves, rng, False)]
-        points = kept[-1]
+        made = [p for p, _ in walk(budget, points, reference, moves, rng, False)]
+        points = made[-1]
+        kept += made if fold is None else list(fold(np.array(made)))
         judged = _judged(np.array(kept), budget.spent)
         if budget.over or (judged.settled and judged.effective >= goal):
             return judged

@@ -8,6 +8,7 @@ The result has its own mean, covariance and marginals; the weights stay with the
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,7 @@ from bayesfield.types import FloatArray
 if TYPE_CHECKING:
     from bayesfield.learning.objective import Objective
     from bayesfield.learning.precision.base import Precision
+    from bayesfield.learning.search.learner import Drawn
 
 WEIGHED = 32768  # draws with importance weights
 CHAINED = 300_000  # evaluations that chains may take: 1,024 of them 100 moves of 3
@@ -32,6 +34,7 @@ _LEAST = 2048  # draws with which to begin at all
 _GOALS = {"few": 10_000.0, "many": 2000.0}  # effective draws: P(λ > 0) to 0.005 (less, for even points), and to 0.01
 _CHAIN_GOALS = {"few": 30_000.0, "many": 4000.0}  # the same without even points
 _CHAINS = {"few": 1024, "many": 64}
+_NAMED = 128  # chains among modes that are images of one another: fewer, which go further
 _MARGIN = 1.5  # times the draws that just reach the goal
 _KEPT = 4_000_000  # numbers that are kept of chains
 _ROWS = 50_000  # draws that are
@@ -52,28 +55,55 @@ def drawn(
         return None
     skewness = np.zeros(size) if start.skewness is None else start.skewness
     marginals = SkewedMarginals(start.mean, start.precision.sd, skewness)
-    amount = "few" if size <= FEW else "many"
+    amount, group = "few" if size <= FEW else "many", objective.symmetries
+    fold = None if group is None else partial(group.nearest, centre=mode, scale=objective.prior.diagonal**-0.5)
     freedom = heavy(size) if amount == "few" else np.inf
     count = _enough(start, amount, min(WEIGHED, evaluations))
     if count:
         weighted = weigh(objective, propose(marginals, start.precision, count, rng, freedom))
         if trusted(weighted.k, weighted.effective, count) and weighted.effective >= _GOALS[amount]:
-            made = DrawnMarginals(weighted.points, np.exp(weighted.log_weights))
+            made = DrawnMarginals(fold(weighted.points) if fold else weighted.points, np.exp(weighted.log_weights))
             reason = f"{count:,} draws with importance weights, k = {weighted.k:.2f}"
             error = 1.0 / np.sqrt(weighted.effective)
             return _made(made, mode, laplace, weighted.effective, error, True, reason)
     if evaluations < CHAINED or (amount == "many" and objective.prior.tails is not None):
         return None
-    first = propose(marginals, start.precision, _CHAINS[amount], rng, heavy(size)).points
-    covariance = start.precision.solve(np.eye(size))
-    run = run_chains(objective, first, start.mean, covariance, _CHAIN_GOALS[amount], evaluations - count, rng, progress)
+    chains = _CHAINS[amount] if group is None else _NAMED
+    first = propose(marginals, start.precision, chains, rng, heavy(size)).points
+    mean, covariance = start.mean, start.precision.solve(np.eye(size))
+    if group is not None:
+        first = _between(first, mode, group.images(mode), rng)
+        mean, covariance = first.mean(axis=0), np.cov(first.T).reshape(size, size)
+    goal, left = _CHAIN_GOALS[amount], evaluations - count
+    run = run_chains(objective, first, mean, covariance, goal, left, rng, progress, fold)
     if run is None:
         return None
     rows = min(len(run.points), _ROWS, max(_KEPT // size, _LEAST))
     kept = run.points[np.linspace(0, len(run.points) - 1, rows).astype(np.int64)]
     made = DrawnMarginals(kept, np.full(rows, 1.0 / rows))
-    reason = f"{_CHAINS[amount]:,} chains " + ("along ellipses" if amount == "few" else "by Hamiltonian moves")
+    reason = f"{chains:,} chains " + ("along ellipses" if amount == "few" else "by Hamiltonian moves")
+    reason += f", each draw named as near the mode as its {len(group)} images allow" if group is not None else ""
     return _made(made, mode, laplace, run.effective, run.error, run.settled, reason)
+
+
+def _between(points: FloatArray, mode: FloatArray, images: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Points about the mode, every second one moved towards one of its images, or all of the way: where modes overlap
+    the posterior has much of its weight between them, which chains that begin at the mode hardly find."""
+    out, rows = points.copy(), np.arange(1, len(points), 2)
+    to = images[rng.integers(len(images), size=len(rows))]
+    out[rows] += rng.random((len(rows), 1)) * (to - mode)
+    return out
+
+
+def made_of(drawn: Drawn, mode: FloatArray, precision: Precision) -> Corrected:
+    """The posterior of a learner's own draws, of so many parameters that their covariance is left out."""
+    count = len(drawn.points)
+    marginals = DrawnMarginals(drawn.points, np.full(count, 1.0 / count))
+    made = corrected("draws", mode, precision, marginals.mean, precision, 1, drawn.error, drawn.settled)
+    skewness = marginals.skewness
+    largest = float(np.abs(skewness).max(initial=0.0))
+    record = replace(made.record, reason=drawn.reason, effective=drawn.effective, skewness=largest)
+    return made._replace(record=record, skewness=skewness, marginals=marginals)
 
 
 def _enough(start: Corrected, amount: str, most: int) -> int:

@@ -155,10 +155,10 @@ def log_posteriors(objective: Objective, points: FloatArray) -> FloatArray:
 
 def weigh(objective: Objective, proposal: Proposal) -> Weighted:
     """The draws with their importance weights."""
-    return _weighted(proposal.points, log_posteriors(objective, proposal.points) - proposal.log_density)
+    return by_weights(proposal.points, log_posteriors(objective, proposal.points) - proposal.log_density)
 
 
-def _weighted(points: FloatArray, raw: FloatArray) -> Weighted:
+def by_weights(points: FloatArray, raw: FloatArray) -> Weighted:
     """Draws with these logarithms of weights, up to a constant."""
     if not np.isfinite(raw.max()):
         return Weighted(points, np.full(len(raw), -np.log(len(raw))), np.inf, 0.0, raw)
@@ -267,7 +267,7 @@ def _with_more(
 ) -> Weighted:
     more = weigh(objective, _in_blocks(marginals, precision, count, rng))
     points, raw = np.concatenate([weighted.points, more.points]), np.concatenate([weighted.raw, more.raw])
-    return _weighted(points, raw)
+    return by_weights(points, raw)
 
 
 def _in_blocks(marginals: SkewedMarginals, precision: Precision, count: int, rng: np.random.Generator) -> Proposal:

@@ -69,7 +69,11 @@ class DrawnMarginals:
 
     @cached_property
     def sd(self) -> FloatArray:
-        return np.sqrt(np.diag(self.covariance))
+        """Without the covariance, which there may be no room for."""
+        effective = 1.0 / float(np.sum(self.weights**2))
+        spread = self.weights @ (self.points - self.mean) ** 2
+        result: FloatArray = np.sqrt(spread * (effective / max(effective - 1.0, 1.0)))
+        return result
 
     @cached_property
     def skewness(self) -> FloatArray:

@@ -12,12 +12,15 @@ import numpy as np
 from bayesfield import parallel
 from bayesfield.correction.correct import Allowed, correct, judged
 from bayesfield.correction.cumulants import Corrected
+from bayesfield.correction.draws import made_of
 from bayesfield.fitting.display import LONG, shown
+from bayesfield.fitting.layers import by_layers
 from bayesfield.fitting.plan import SAMPLED, Planned, Request, make_plan, repeatable
 from bayesfield.fitting.priors.learned import adapted
 from bayesfield.fitting.priors.smooth import numbers_in
 from bayesfield.inference.sampling.sampled import Sampled
 from bayesfield.learning.hidden.labels import surfaced_labels
+from bayesfield.learning.layers.ascent import layer_starts
 from bayesfield.learning.precision.at import precision_at
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.learner import Learner
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from bayesfield.inference.contract import Engine
     from bayesfield.learning.objective import GaussianPrior, Objective
     from bayesfield.learning.precision.base import Precision
+    from bayesfield.learning.search.learner import Drawn
     from bayesfield.model.prior import Parametrised, Prior
     from bayesfield.posterior.prior_record import PriorRecord
 
@@ -50,7 +54,7 @@ class FittedMode:
 
     curvature_objective: the objective whose engine gave the precision. inference: how that engine's inference ended.
     method: what found the parameters. learner: how it is written, where that is no engine; ``own``: whether the
-    precision is the learner's, too.
+    precision is the learner's, too. drawn: the learner's draws of the posterior.
     """
 
     objective: Objective
@@ -61,6 +65,7 @@ class FittedMode:
     method: str
     learner: str = ""
     own: bool = False
+    drawn: Drawn | None = None
 
     @property
     def engine_name(self) -> str:
@@ -78,6 +83,8 @@ class FittedMode:
 def fit_objective(model: Parametrised, objective: Objective, request: Request, depth: int = 3) -> Posterior:
     """The posterior of a model's parameters. depth: of the user's call, for warnings."""
     begun, kept = time.perf_counter(), repeatable(request)
+    if len(objective.phases) > 1:
+        objective, request = by_layers(objective, request)
     planned = make_plan(objective, request)
     with ExitStack() as screen:
         if objective.size > parallel.TINY:
@@ -106,6 +113,8 @@ def fit_objective(model: Parametrised, objective: Objective, request: Request, d
             generator,
             progress,
         )
+        if found.drawn is not None:
+            corrected = made_of(found.drawn, found.optimum.parameters, found.precision)
         plan, converged = planned.plan, found.inference.converged
         allowed = Allowed() if found.own else Allowed(plan.certificate)
         if converged and not found.own and (plan.draws or plan.profiles):
@@ -216,9 +225,9 @@ class _Fit:
                 here = tied_start(objective) if given is None else given
                 objective = curvature = surfaced(objective, here, self.progress)
             given = objective.free.surface.centre
-        points = starting_points(
-            objective, given, asked.starts or (plan.starts if plan.starts > 1 else None), self.seed
-        )
+        count = asked.starts or (plan.starts if plan.starts > 1 else None)
+        points = layer_starts(objective, count, self.seed) if given is None and objective.hidden else None
+        points = points or starting_points(objective, given, count, self.seed)
         try:
             optimum = search(
                 objective, points, plan.method, plan.form, asked.tolerance, asked.max_iterations, self.progress
@@ -249,7 +258,9 @@ class _Fit:
             return fitted, (*plan.reasons, *learned.remarks), None
         if learned.precision is not None:
             o, status = self.planned.objective, learned.optimum.point.status
-            fitted = FittedMode(o, o, learned.optimum, learned.precision, status, learner.name, repr(learner), own=True)
+            fitted = FittedMode(
+                o, o, learned.optimum, learned.precision, status, learner.name, repr(learner), True, learned.drawn
+            )
             return fitted, learned.remarks, None
         if learner.at_mode:
             o, curvature = self.planned.objective, self.planned.curvature_objective

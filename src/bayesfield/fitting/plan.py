@@ -172,7 +172,8 @@ def make_plan(objective: Objective, request: Request, engine: Engine | None = No
     seconds = work(by_engine, counts, price, (method, form, kinds[0]), starts, checked)
     total = sum([taken for _, taken in seconds])
     held = bytes_held(by_engine, counts, curvature, (form, kinds[0]), checked)
-    judged, certificate, draws = _judged(counts, request, form, starts, explicit, total)
+    named = starts > 1 and counts.exact and by_engine.symmetries is not None
+    judged, certificate, draws = _judged(counts, request, form, starts, explicit, total, named)
     profiles = 0
     if request.correction == "profile" or (certificate and starts == 1 and draws < CHAINED):
         profiles, profiling = _profiles(by_engine, counts, request, form)
@@ -202,7 +203,7 @@ def _without_engine(objective: Objective, request: Request, learner: Learner) ->
     near = learner.minimised(objective)
     counts, form = near.counts(), learner.form_of(near, request.form)
     kinds, why = _corrections(near, counts, request, form, False)
-    seconds = work(near, counts, counts.price, ("newton", form, "none"), 1, False)
+    seconds = learner.work(near) or work(near, counts, counts.price, ("newton", form, "none"), 1, False)
     plan = Plan(
         engine=repr(learner),
         response=repr(learner),
@@ -215,6 +216,7 @@ def _without_engine(objective: Objective, request: Request, learner: Learner) ->
         seconds=seconds,
         total=sum(taken for _, taken in seconds),
         bytes=bytes_held(near, counts, near, (form, "none"), False),
+        judged=learner.drawn,
     )
     return Planned(plan, objective, objective, False, why, counts)
 
@@ -282,7 +284,8 @@ def _refuse_profiles(objective: Objective, request: Request) -> None:
 
 def _refuse_learner(learner: Any, objective: Objective, request: Request) -> None:
     data, name = objective.data, learner.name
-    if objective.hidden and not (learner.takes_holes and getattr(data, "imputable", False)):
+    imputable = learner.takes_holes and getattr(data, "imputable", False)
+    if objective.hidden and not (learner.takes_hidden or imputable):
         raise InvalidInput(
             f'method="{name}" needs complete cases; with hidden variables or missing cells take "newton", "lbfgs" or '
             '"auto"'
@@ -454,16 +457,16 @@ def _checked(counts: Counts, request: Request, chosen: bool) -> tuple[bool, tupl
 
 
 def _judged(
-    counts: Counts, request: Request, form: str, starts: int, explicit: bool, total: float
+    counts: Counts, request: Request, form: str, starts: int, explicit: bool, total: float, named: bool
 ) -> tuple[bool, int, int]:
     """Whether the fit makes a certificate; draws whose weights judge the posterior; and evaluations that a posterior
     made of draws may take.
 
     What the paper publishes, and plain Laplace where it was asked for, is judged when somebody asks. Chains stay within
-    a mode, so that fits with several are not made of draws.
+    a mode, so that fits with several are made of draws only where modes are images of one another that chains may name.
     """
     learner, size, each = request.learner, counts.size, counts.price.each
-    drawable = counts.has_log_z and size <= MOST_DRAWN and starts == 1 and request.method != "ep"
+    drawable = counts.has_log_z and size <= MOST_DRAWN and (starts == 1 or named) and request.method != "ep"
     drawable = drawable and request.response is None and form == "dense" and (learner is None or learner.at_mode)
     if request.correction == "profile":
         return True, 0, 0
@@ -487,7 +490,7 @@ def _judged(
         count //= 2  # coarsely: the same data through another door have another price, and should have the same plan
     count = (count if size <= FILLED else MORE * count) if count >= LEAST else 0
     draws = drawable and request.correction == "auto" and count
-    allowed = min(request.budget, max(total, _DRAWN))
+    allowed = min(request.budget, max(total, 2.0 * _DRAWN if named else _DRAWN))
     return True, count, int(min(allowed / each, 4 * CHAINED)) if draws else 0
 
 

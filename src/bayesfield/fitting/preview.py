@@ -9,6 +9,7 @@ from typing import Any
 from bayesfield import memory
 from bayesfield.fitting.fields import read_field
 from bayesfield.fitting.graphs import read_graphs
+from bayesfield.fitting.layers import by_layers
 from bayesfield.fitting.plan import BUDGET, Correction, Form, Planned, Request, make_plan, request
 from bayesfield.fitting.sequences import read_sequences
 from bayesfield.inference.contract import Engine
@@ -47,7 +48,7 @@ def preview(
             raise InvalidInput("a conditional field has a cost with its data only: give X")
         return inference_cost(model, engine if X is None else X)
     asked = request(prior, engine, response, method, correction=correction, form=form, budget=budget)
-    planned = make_plan(_read(model, X, y, asked), asked)
+    planned = make_plan(*by_layers(_read(model, X, y, asked), asked))
     plan = planned.plan
     if plan.bytes > memory.usable_bytes():
         return _refused(planned)

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayesfield.graph.layers import FEW
 from bayesfield.inference.contract import Price, Traits
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.inference.messages.kikuchi import Kikuchi
 from bayesfield.inference.trees.junction_tree import Exact
+from bayesfield.inference.trees.small_layer import SmallLayer
 from bayesfield.types import Cost, FloatArray, IntArray, Marginals, Options, Status
 
 if TYPE_CHECKING:
@@ -19,12 +21,14 @@ if TYPE_CHECKING:
     from bayesfield.response.base import Response
 
 _DEARER = 8  # entries of regions are passed so many times as often as those of a junction tree, at least
+_LAYERED = SmallLayer()
 _DENSE = 12  # factors around a variable above which short loops are not looked for: they are too many
 
 
 @dataclass(frozen=True, repr=False)
 class Auto(Options):
-    """``exact`` if its junction tree has at most ``max_entries`` table entries, else ``loops`` or ``otherwise``.
+    """``exact`` if its junction tree has at most ``max_entries`` table entries, else ``loops`` or ``otherwise``; on two
+    layers, one of them small, sums over the smaller one.
 
     Ten million entries take about 0.1 s an inference. ``loops`` (Kikuchi) is taken where it has clusters beyond the
     factors, at most ``max_clusters`` of them for each variable, and on at most ``max_factors`` factors; elsewhere
@@ -43,8 +47,12 @@ class Auto(Options):
     def price(self, graph: Graph, size: int) -> Price:
         return self.choose(graph)[0].price(graph, size)
 
-    def choose(self, graph: Graph) -> tuple[Exact | Kikuchi | Bethe, str]:
+    def choose(self, graph: Graph) -> tuple[Exact | Kikuchi | Bethe | SmallLayer, str]:
         """The engine for this graph, and the reason."""
+        if (
+            self.max_entries and len(graph.arrays.cardinality) > FEW and _LAYERED.fits(graph)
+        ):  # before a junction tree is looked for, which takes longer
+            return _LAYERED, f"exact inference was chosen: {_LAYERED.preview(graph).detail}"
         cost = self.exact.preview(graph)
         if cost.entries <= self.max_entries:
             return (
@@ -83,6 +91,6 @@ class Auto(Options):
 
     def maximise(self, graph: Graph, theta: FloatArray) -> tuple[IntArray, Status]:
         engine, reason = self.choose(graph)
-        maximiser = engine if engine is self.exact else self.otherwise  # Kikuchi has no max-product
+        maximiser = engine if engine.traits.exact else self.otherwise  # Kikuchi has no max-product
         states, status = maximiser.maximise(graph, theta)
         return states, replace(status, detail=reason)

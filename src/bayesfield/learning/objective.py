@@ -19,12 +19,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import linalg
 
+from bayesfield.graph.symmetry import Symmetries, symmetries
 from bayesfield.inference.contract import Engine, Price
 from bayesfield.learning.phases.base import Answer, Phase
 from bayesfield.model.prior import Normal, Parametrised, Prior, Shared
 from bayesfield.model.smooth.coupling import Coupling
 from bayesfield.response.base import Response, WeightedResponse
 from bayesfield.types import BoolArray, FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Outcome, Status
+
+_FEW = 500  # parameters up to which symmetries are looked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,6 +268,15 @@ class Objective:
     def emits(self) -> bool:
         """Whether chains of labels can stream the sums of what hidden labels emit (learning.hidden)."""
         return bool(getattr(self.data, "emits", False))
+
+    @cached_property
+    def symmetries(self) -> Symmetries | None:
+        """Renamings of hidden variables and of their states that leave this as it is; None where there are none."""
+        field, codes = getattr(self.data, "field", None), getattr(self.data, "codes", None)
+        if not self.hidden or field is None or codes is None or not self.prior.independent or self.prior.size > _FEW:
+            return None
+        hidden = np.flatnonzero((codes < 0).all(axis=0)).tolist()
+        return symmetries(field, hidden, self.prior.location, self.prior.diagonal)
 
     def with_engine(self, engine: Engine) -> Objective:
         """The same by another engine; phases that have inference of their own keep it."""

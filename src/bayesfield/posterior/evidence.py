@@ -11,6 +11,10 @@ Frühwirth-Schnatter (2004).
 quite one, with the ½ gᵀP⁻¹g that is left to gain. With the sampled engine log Z is by thermodynamic integration. Its
 error is what the next order would change: with R = L − L_MP − ½ δᵀPδ, log E[e^−R] ≈ −E[R] + ½ Var R over draws of the
 Gaussian; from samples of x the same by third and fourth cumulants.
+
+Where hidden variables may change places, or names of their states, every mode has G images that are as likely. All are
+counted: log p(D) = log G + log ∫ p(D|λ) p(λ) dλ over those λ that are nearest to the mode of all their images, so that
+draws elsewhere have weight zero. Laplace adds log G, which overlapping modes make too much.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from bayesfield.correction.draws import CHAINED, drawn
 from bayesfield.correction.importance import (
     EVEN,
     LEAST,
+    by_weights,
     heavy,
     log_constant,
     log_posteriors,
@@ -49,6 +54,7 @@ _AFFORDABLE = 10.0  # seconds of counted work, more or less
 _EVENLY = 80.0  # draws that an uneven sample must be worth
 _ENDURED = 0.01  # share of draws without an answer
 _BRIDGED = 8192  # draws on either side of a bridge
+_APART = 6.0  # sd between a mode and its nearest image, beyond which the two hardly overlap
 _PROBES = 256  # draws for the next order of Laplace
 _STATES = 4000  # samples of x for the same
 _SAMPLED_GOAL = 0.2  # nats: of the log-likelihood, by thermodynamic integration
@@ -97,12 +103,19 @@ class Peak:
     corrected: Precision
     effective: float = 0.0
 
+    def at_mode_products(self, directions: FloatArray) -> FloatArray:
+        """dᵀPd of each row, (S,)."""
+        result: FloatArray = np.einsum("sf,fs->s", directions, self.at_mode.product(directions.T))
+        return result
+
 
 def log_evidence(peak: Peak, n_draws: int | None = None, rng: np.random.Generator | int | None = 0) -> LogEvidence:
     """n_draws: for importance sampling; by default as many as make the error small. 0 is plain Laplace."""
     if n_draws is not None and not (isinstance(n_draws, int | np.integer) and (n_draws == 0 or n_draws >= LEAST)):
         raise InvalidInput(f"n_draws is 0, for plain Laplace, or {LEAST} or more; got {n_draws!r}")
     laplace, error = _laplace(peak.objective, peak.mode, peak.at_mode)
+    counted, doubt = _counted_images(peak)
+    laplace, error = laplace + counted, float(np.hypot(error, doubt))
     generator = np.random.default_rng(rng)
     if not len(peak.mode):
         return LogEvidence(laplace, error, laplace, "laplace")
@@ -111,14 +124,37 @@ def log_evidence(peak: Peak, n_draws: int | None = None, rng: np.random.Generato
         reason = "sampling has no log Z at draws" if not peak.objective.has_log_z else reason
         return _by_laplace(peak, laplace, error, reason, generator)
     if isinstance(peak.marginals, DrawnMarginals):
-        return _bridged(peak.objective, peak.marginals, peak.effective, laplace, generator)
+        return _bridged(peak, peak.marginals, peak.effective, laplace, generator)
     estimate = _importance(peak, n_draws, generator)
     if estimate.good:
         return LogEvidence(estimate.value, estimate.error, laplace, "importance", estimate.effective)
     chains = _chains(peak, generator) if n_draws is None and estimate.failed <= _ENDURED else None
     if chains is not None and isinstance(chains.marginals, DrawnMarginals):
-        return _bridged(peak.objective, chains.marginals, chains.record.effective, laplace, generator)
+        return _bridged(peak, chains.marginals, chains.record.effective, laplace, generator)
     return _by_laplace(peak, laplace, error, estimate.reason, generator)
+
+
+# --- images by symmetry -------------------------------------------------------------------------------------------
+
+
+def _counted_images(peak: Peak) -> tuple[float, float]:
+    """log G, and as much for an error where images of the mode are not well apart."""
+    group = peak.objective.symmetries
+    if group is None or not len(peak.mode):
+        return 0.0, 0.0
+    away = group.images(peak.mode)[1:] - peak.mode
+    nearest = float(peak.at_mode_products(away).min())
+    count = float(np.log(len(group)))
+    return count, 0.0 if nearest > _APART**2 else count
+
+
+def _restricted(peak: Peak, points: FloatArray, raw: FloatArray) -> FloatArray:
+    """Log weights, −∞ for draws that have an image nearer to the mode."""
+    group = peak.objective.symmetries
+    if group is None:
+        return raw
+    near = group.nearest(points, peak.mode, peak.objective.prior.diagonal**-0.5)
+    return np.where((near == points).all(axis=1), raw, -np.inf)
 
 
 # --- importance sampling --------------------------------------------------------------------------------------------
@@ -158,14 +194,18 @@ def _importance(peak: Peak, n_draws: int | None, rng: np.random.Generator) -> _E
     count = n_draws or _FIRST
     while True:
         weighted = weigh(peak.objective, propose(marginals, peak.corrected, count, rng, freedom))
+        failed = float(np.mean(weighted.raw == -np.inf))
+        if peak.objective.symmetries is not None:
+            weighted = by_weights(weighted.points, _restricted(peak, weighted.points, weighted.raw))
         total = float(special.logsumexp(weighted.raw))
         even = float(np.exp(2.0 * total - special.logsumexp(2.0 * weighted.raw))) if np.isfinite(total) else 0.0
         error = float(np.sqrt(max(1.0 / even - 1.0 / count, 0.0))) if even > 0.0 else np.inf
         if n_draws is not None or error < _GOAL or 2 * count > most:
             break
         count *= 2
-    failed = float(np.mean(weighted.raw == -np.inf))
-    return _Estimate(total - np.log(count) + constant, error, even, weighted.k, count, failed)
+    return _Estimate(
+        total - np.log(count) + constant + _counted_images(peak)[0], error, even, weighted.k, count, failed
+    )
 
 
 def _prior_constant(objective: Objective) -> float:
@@ -189,14 +229,14 @@ def _chains(peak: Peak, rng: np.random.Generator) -> Corrected | None:
 
 
 def _bridged(
-    objective: Objective, marginals: DrawnMarginals, effective: float, laplace: float, rng: np.random.Generator
+    peak: Peak, marginals: DrawnMarginals, effective: float, laplace: float, rng: np.random.Generator
 ) -> LogEvidence:
     """Between draws of the posterior and of Student's t, as many on either side.
 
     With l = log p̃ − log q and s = ½ either way, r solves Σ_q e^l / (e^l + r) = Σ_p r / (e^l + r), a fixed point that
     converges from anywhere; log r = log p(D).
     """
-    size = marginals.points.shape[1]
+    objective, size = peak.objective, marginals.points.shape[1]
     count, freedom = min(_BRIDGED, len(marginals.points)), heavy(size)
     precision = DensePrecision(linalg.inv(marginals.covariance))
     base = SkewedMarginals(marginals.mean, precision.sd, np.zeros(size))
@@ -206,7 +246,7 @@ def _bridged(
     square = np.einsum("fs,fs->s", away, precision.product(away))
     log_t = -0.5 * (freedom + size) * np.log1p(square / freedom)
     constant = _prior_constant(objective) - log_constant(precision, freedom)
-    of_q = log_posteriors(objective, theirs.points) - theirs.log_density
+    of_q = _restricted(peak, theirs.points, log_posteriors(objective, theirs.points) - theirs.log_density)
     of_p = log_posteriors(objective, ours) - log_t
     log_r = float(np.median(of_p))
     for _ in range(1000):
@@ -218,7 +258,7 @@ def _bridged(
     first, second = special.expit(of_q - log_r), special.expit(log_r - of_p)
     worth = min(effective, count) if effective else float(count)
     error = np.sqrt(_relative(first) / count + _relative(second) / worth)
-    return LogEvidence(log_r + constant, float(error), laplace, "bridge", worth)
+    return LogEvidence(log_r + constant + _counted_images(peak)[0], float(error), laplace, "bridge", worth)
 
 
 def _relative(values: FloatArray) -> float:

@@ -98,7 +98,7 @@ class Kikuchi(Options):
         r, regions = self._arrays(graph), self.regions(graph)
         outbox = np.zeros(r.message_ptr[-1]) if start is None else start.outbox.copy()
         history, residual, outcome = np.empty(0), np.inf, Outcome.NOT_CONVERGED
-        for k, (descend, inner_sweeps, damping, budget) in enumerate(self._attempts()):
+        for k, (descend, inner_sweeps, damping, budget) in enumerate(self.attempts()):
             if k:
                 outbox[:] = 0.0
             passed = np.zeros(budget)
@@ -120,7 +120,7 @@ class Kikuchi(Options):
         status = Status(outcome, len(history), float(residual), detail, history)
         return Marginals(float(log_z), tables, status, RegionState(r, regions, outbox, outer, inner))
 
-    def _attempts(self) -> list[tuple[bool, int, float, int]]:
+    def attempts(self) -> list[tuple[bool, int, float, int]]:
         """What is tried in turn: descent or messages, sweeps between tangents, damping, most sweeps."""
         messages = [(False, 1, damping, self.max_sweeps) for damping in (self.damping, 0.5 + 0.5 * self.damping)]
         return messages + [(True, _INNER, 0.0, self.max_direct)] * (self.max_direct > 0)

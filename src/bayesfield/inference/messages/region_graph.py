@@ -159,7 +159,7 @@ def _intersections(outer: Sequence[frozenset[int]]) -> set[frozenset[int]]:
 def _check(g: GraphArrays, regions: RegionGraph) -> None:
     """Counting numbers of every variable and every factor sum to one."""
     holders = _containing(len(g.cardinality), [frozenset(r) for r in (*regions.outer, *regions.inner)])
-    number = {frozenset(r): 1 for r in regions.outer}
+    number: dict[frozenset[int], float] = {frozenset(r): 1 for r in regions.outer}
     number.update({frozenset(r): c for r, c in zip(regions.inner, regions.counting, strict=True)})
     for scope in [*_scopes(g), *((i,) for i in range(len(g.cardinality)))]:
         total = sum(number[r] for r in set.intersection(*(holders[v] for v in scope)))

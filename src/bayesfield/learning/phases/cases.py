@@ -17,10 +17,12 @@ import numpy as np
 from bayesfield.graph.cases import case_energies
 from bayesfield.graph.clamp import Clamped, clamp
 from bayesfield.graph.compiled import CompiledField, compiled
+from bayesfield.graph.layers import SeenLayer, seen_layer
 from bayesfield.graph.structure import counts, weighted_counts
 from bayesfield.inference.auto import Auto
 from bayesfield.inference.contract import Engine
 from bayesfield.inference.trees.log_z_by_component import log_z_by_component
+from bayesfield.learning.layers.phase import LayerPhase, hidden_log_z
 from bayesfield.learning.objective import GaussianPrior, Objective, Pointwise, gaussian
 from bayesfield.learning.phases.base import Phase
 from bayesfield.learning.phases.crf_design import compiled_graphs, restricted
@@ -57,7 +59,7 @@ class Cases:
     counts: FloatArray
     weight: float
     weights: FloatArray | None = None
-    clamped: Clamped | None = None
+    clamped: Clamped | SeenLayer | None = None
     here: bool = True
     composites: dict[int, Any] = dataclasses.field(default_factory=dict, init=False, repr=False)
     matches_moments = True
@@ -124,6 +126,9 @@ class Cases:
 
     def _holes_log_z(self, codes: IntArray, points: FloatArray, engine: Engine) -> FloatArray:
         """(S, N): by one union of all cases where inference in it is exact, else case by case."""
+        layer = seen_layer(self.field, codes, None)
+        if layer is not None:
+            return hidden_log_z(layer, points)[:, layer.which]
         (union,) = clamp(self.field, codes).phases  # the cases are distinct
         phase = GraphPhase(union.graph, union.design, engine, -1.0, contrasts=True).with_engine(engine)
         if phase.engine.traits.batched:
@@ -208,6 +213,9 @@ def read_cases(field: CompiledField, codes: IntArray, weights: FloatArray | None
         return Cases(field, codes, taken, float(len(codes) if weights is None else weights.sum()), weights)
     rows = np.flatnonzero((codes >= 0).any(axis=1) | empty)
     own = None if weights is None else weights[rows]
+    layer = seen_layer(field, codes[rows], own)
+    if layer is not None:
+        return Cases(field, codes[rows], layer.counts, float(layer.often.sum()), own, layer)
     clamped = clamp(field, codes[rows], own)
     if _impossible(field, clamped):
         row = rows[_first_impossible(field, codes[rows])]
@@ -219,8 +227,10 @@ def read_cases(field: CompiledField, codes: IntArray, weights: FloatArray | None
     return Cases(field, codes[rows], clamped.counts, weight, own, clamped)
 
 
-def clamped_phases(cases: Cases, engine: Engine) -> tuple[GraphPhase, ...]:
-    """A phase for every weight that cases with holes count for."""
+def clamped_phases(cases: Cases, engine: Engine) -> tuple[GraphPhase | LayerPhase, ...]:
+    """A phase for every weight that cases with holes count for; one for all where they show one layer of two."""
+    if isinstance(cases.clamped, SeenLayer):
+        return (LayerPhase(cases.clamped),)
     parts = () if cases.clamped is None else cases.clamped.phases
     return tuple(GraphPhase(p.graph, p.design, engine, -p.weight, contrasts=True).with_engine(engine) for p in parts)
 
@@ -360,5 +370,6 @@ def graph_cases(crf: CRF, data: Graphs) -> Cases:
 def _with_sets(cases: Cases, allowed: BoolArray) -> Cases:
     """States that labels do not allow are forbidden in the clamped phases."""
     assert cases.clamped is not None
-    phases = [replace(p, design=restricted(p.design, allowed[p.cells[:, 1]])) for p in cases.clamped.phases]
-    return replace(cases, clamped=replace(cases.clamped, phases=tuple(phases)))
+    clamped = cases.clamped.union if isinstance(cases.clamped, SeenLayer) else cases.clamped
+    phases = [replace(p, design=restricted(p.design, allowed[p.cells[:, 1]])) for p in clamped.phases]
+    return replace(cases, clamped=replace(clamped, phases=tuple(phases)))

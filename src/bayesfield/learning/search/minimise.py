@@ -22,7 +22,7 @@ from bayesfield.learning.objective import Objective, Point
 from bayesfield.learning.precision.at import by_products, precision_at
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.moment_matching import pseudo_moments
-from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress, Start, Starts
+from bayesfield.learning.search.optimum import QUIET, Iteration, Optimum, Progress, Start, Starts, distinct
 from bayesfield.learning.search.quasi_newton import below, quasi_newton
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput, Outcome, Status
 
@@ -40,6 +40,7 @@ _MANY = 20_000  # parameters beyond which products with the curvature cost more 
 _NEAR, _NEAR_MANY = 1e-4, 1e-3  # of the gradient that may be left; of very many weights: some 0.001 sd
 _NOISE = 1e-15  # of the value: a step that brings less is the last
 _POLISH, _RESIDUAL = 6, 1e-3  # Newton steps at most after L-BFGS, each solved to that part of the gradient
+_RAISED, _QUICKER, _MOST_RAISED = 0.001, 3.0, 3.0  # shares of the free phase's variances that are added to P
 _CRAWL, _PATIENCE = 0.02, 3  # steps that short, that many in a row: the approximation has no optimum to go to
 
 
@@ -66,7 +67,9 @@ def search(
         return optimum
     others = [Start(o.point.value, o.status.converged, o.parameters) for o in ended[1:]]
     first = Start(optimum.point.value, optimum.status.converged, optimum.parameters)
-    return replace(optimum, starts=Starts((first, *others)))
+    group = objective.symmetries
+    images = None if group is None else distinct(group.images(optimum.parameters))
+    return replace(optimum, starts=Starts((first, *others), images))
 
 
 # --- where to begin --------------------------------------------------------------------------------------------------
@@ -157,23 +160,24 @@ def newton(
     Where the curvature is not positive definite (an approximation breaking down), continues by L-BFGS.
     """
     point = objective.at(start)
-    log = Log(progress)
+    log, raised = Log(progress), _Raised(objective)
     crawled = 0
     for _ in range(max_iterations):
         try:
             if form == "dense":
-                direction = -DensePrecision(objective.curvature(point)).solve(point.gradient)
+                direction = -raised.precision(point).solve(point.gradient)
             else:
                 direction = -precision_at(objective, point, form).solve(point.gradient)
         except IndefiniteCurvature:
             rest = lbfgs(objective, point.parameters, tolerance, max_iterations, progress)
             return Optimum(rest.point, rest.status, (*log.items, *rest.iterations))
         distance = float(np.sqrt(max(-float(direction @ point.gradient), 0.0)))
-        if distance <= tolerance:
+        if distance <= tolerance and not raised.share:
             log.add(point, distance, 0.0)
             return ended(Outcome.OPTIMUM, point, log)
         new, step = line_search(objective, point, direction)
         log.add(point, distance, step)
+        raised.follow(step)
         crawled = crawled + 1 if step < _CRAWL else 0
         if crawled == _PATIENCE or step == 0.0:
             return ended(Outcome.NO_OPTIMUM, point, log)
@@ -181,6 +185,33 @@ def newton(
         if progress.expired:
             return ended(Outcome.TIME_UP, point, log)
     return ended(Outcome.NO_OPTIMUM, point, log)
+
+
+class _Raised:
+    """P with a share of the free phase's variances on its diagonal, where log p(D) need not be concave: with hidden
+    variables and exact inference (Levenberg and Marquardt). The share follows the steps, and is none at the end."""
+
+    def __init__(self, objective: Objective) -> None:
+        self._objective, self.share = objective, 0.0
+        self._allowed = objective.hidden and objective.exact
+
+    def precision(self, point: Point) -> DensePrecision:
+        matrix = self._objective.curvature(point)
+        scale = self._objective.variances(point) if self._allowed else 0.0
+        while True:
+            try:
+                return DensePrecision(matrix + np.diag(self.share * scale) if self.share else matrix)
+            except IndefiniteCurvature:
+                if not self._allowed or self.share > _MOST_RAISED:
+                    raise
+                self.share = max(_QUICKER * self.share, _RAISED)
+
+    def follow(self, step: float) -> None:
+        """A whole step lets the share fall, a short one raises it."""
+        if self.share and step < 0.5:
+            self.share *= _QUICKER
+        elif step == 1.0:
+            self.share = self.share / _QUICKER if self.share > _RAISED else 0.0
 
 
 def lbfgs(
@@ -219,7 +250,8 @@ def lbfgs(
                         break
         except _TimeUp:
             return ended(Outcome.TIME_UP, best, log)
-        if np.isfinite(best.value) and left > tolerance and not (costly and left <= near):
+        far = objective.hidden and left > near  # from an optimum of several: products are not worth it
+        if np.isfinite(best.value) and left > tolerance and not far and not (costly and left <= near):
             best = _polished(objective, best, tolerance, log, progress)
             if progress.expired:
                 return ended(Outcome.TIME_UP, best, log)

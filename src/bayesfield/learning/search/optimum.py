@@ -73,9 +73,11 @@ class Start(NamedTuple):
 
 
 class Starts(NamedTuple):
-    """All starts of a search, the best first."""
+    """All starts of a search, the best first. images: how many modes the best one is by symmetry, itself included; None
+    where that is not known."""
 
     ended: tuple[Start, ...]
+    images: int | None = None
 
     @property
     def equivalent(self) -> int:
@@ -83,6 +85,8 @@ class Starts(NamedTuple):
 
         Hidden variables may change places, or names of states, without any change to what is observed.
         """
+        if self.images is not None:
+            return self.images
         best, images = self.ended[0], [self.ended[0].parameters]
         for start in self.ended[1:]:
             apart = min(np.abs(start.parameters - image).max() for image in images)
@@ -102,6 +106,15 @@ class Starts(NamedTuple):
                 "posterior is that of one mode"
             )
         return text
+
+
+def distinct(images: FloatArray) -> int:
+    """How many of the images (G, F) of an optimum are apart: fewer than all where it is its own image."""
+    kept: list[FloatArray] = []
+    for image in images:
+        if all(np.abs(image - other).max() > _APART for other in kept):
+            kept.append(image)
+    return len(kept)
 
 
 @dataclass(frozen=True, eq=False)
