@@ -221,6 +221,26 @@ def test_slopes_by_chains_are_unbiased():
     np.testing.assert_array_less(np.abs(batches.mean(axis=0) - wanted), 5 * error + 1e-3)
 
 
+def test_how_far_the_slope_says_that_the_optimum_is():
+    """Against the exact slope at the same λ, rms in sds of each parameter given all others: within a tenth."""
+    field, parameters, rng = machine(12, 6, scale=0.3)
+    X = rng.integers(2, size=(60, 12))
+    objective = field_objective(field, X, bf.Normal(variance=1.0), SmallLayer())
+    at = Coordinates.of(objective.data.clamped, objective.prior)
+    walk, here = Walk(objective.data.clamped, at, 0, QUIET), at.from_parameters(parameters)
+    slope = at.from_parameters(objective.at(parameters).gradient).slope_centred(walk.x, walk.hidden_means(here))
+    wanted = [(part * np.sqrt(wide)).ravel() for part, wide in zip(slope, walk.spread(here), strict=True)]
+    assert walk.left(here) == pytest.approx(np.sqrt(np.mean(np.concatenate(wanted) ** 2)), rel=0.1)
+
+
+def test_steps_that_leap_away_are_not_called_an_optimum():
+    field, _, X = planted()
+    with pytest.warns(bf.FitWarning, match="not to be trusted"):
+        posterior = bf.fit(field, X, method=bf.LayerChains(steps=5, rate=0.9, moves=0), verbose=False)
+    assert posterior.record.status.outcome is bf.Outcome.NO_OPTIMUM
+    assert posterior.record.status.residual > 1.0
+
+
 def test_two_large_layers_are_learnt_by_chains():
     field, _, X = planted()
     plan = bf.preview(field, X).detail

@@ -389,7 +389,9 @@ def _judged(distances: FloatArray, noise: FloatArray) -> tuple[FloatArray, Float
     is tolerated: a shift of 0.02 sd is 0.008 of 0.01). Where figures are exact to a third of that, 1.5 are enough.
     """
     z = -float(special.ndtri(_ALARM / (2 * _FIGURES * distances.shape[1])))
-    off = np.clip(z - (TOLERATED * _USED)[:, None] / noise, *_ERRORS)
+    least, most = _ERRORS
+    most = least if distances.shape[1] <= FILLED else most  # points that fill the space have no such noise
+    off = np.clip(z - (TOLERATED * _USED)[:, None] / noise, least, most)
     excess = distances - off * noise
     rows, worst = np.arange(3), np.argmax(excess, axis=1)
     return distances[rows, worst], noise[rows, worst], np.maximum(excess[rows, worst], 0.0)

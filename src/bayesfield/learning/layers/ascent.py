@@ -40,7 +40,9 @@ _RUNS, _BURN = 4, 0.3  # Langevin runs, and the share of each that is left out
 _NUMBERS = 8_000_000  # of all draws that are kept
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-8  # Adam's
 _SECONDS = 5e-11  # of an operation
-_WARM = 50  # passes of the chains before the first Langevin move
+_WARM = 50  # passes of the chains before the first Langevin move, and before slopes are counted
+_PASSES, _MOST_LOOKED_AT = 150, 5000  # passes of each half of a look at the slope, and cases of each of them
+_NEAR = 1.0  # sd: slope up to which a search has ended at an optimum
 _BRIEF, _BRISK = 2500, 0.05  # steps to where a search by sums begins, and their length
 _BEST = 3  # of such points that are searched from
 _TOLD = 100  # steps that are told of
@@ -93,12 +95,14 @@ class LayerChains(Options, Learner):
         with parallel.single_blas():
             walk = Walk(layer, at, self.seed, request.progress)
             mode = walk.climbed(at.from_parameters(request.start) if request.start is not None else None, self)
-            expired, moves = request.progress.expired, self._moves(layer)
+            expired, moves, left = request.progress.expired, self._moves(layer), walk.left(mode)
             drawn = None if expired or not moves else langevin(walk, mode, moves, self)
         parameters = at.to_parameters(mode)
         status = Status(Outcome.SAMPLED, detail="persistent chains, moved layer by layer")
         point = Point(parameters, float("nan"), np.full(len(parameters), np.nan), status)
-        ended = Status(Outcome.TIME_UP if expired else Outcome.OPTIMUM, self.steps, detail="by persistent chains")
+        outcome = Outcome.TIME_UP if expired else Outcome.OPTIMUM if left <= _NEAR else Outcome.NO_OPTIMUM
+        detail = f"by persistent chains, to {left:.2f} sd (rms) by the slope that is left"
+        ended = Status(outcome, self.steps, left, detail=detail)
         optimum = Optimum(point, ended, tuple(walk.log))
         if drawn is None:
             precision = DiagonalPrecision(at.curvature(walk.curvature(mode)))
@@ -220,6 +224,35 @@ class Walk:
                     break
         return here
 
+    def left(self, here: LayerParameters) -> float:
+        """How far the slope says that the optimum is: in sds of each parameter given all others, rms.
+
+        By the product of two halves of the passes, so that their noise does not add.
+        """
+        h, chains = self.hidden_means(here), self.some(_batch(self.layer)).copy()
+        sums = np.zeros((2, sum(part.size for part in here)))
+        for k in range(-_WARM, 2 * _PASSES):
+            slope, chains, _ = self.slope(here, self.some(_MOST_LOOKED_AT), chains, h)
+            if k >= 0:
+                sums[k // _PASSES] += _flat(slope)
+        pull = _flat(self.at.pull(here).slope_centred(self.x, h))
+        away = (self.total * sums / _PASSES + pull) * np.sqrt(_flat(self.spread(here)))
+        return float(np.sqrt(max(float(np.mean(away[0] * away[1])), 0.0)))
+
+    def hidden_means(self, here: LayerParameters) -> FloatArray:
+        """How often each hidden variable is 1 in the cases."""
+        active = expit(self.cases @ here.joint.astype(np.float32) + here.hidden.astype(np.float32))
+        return np.asarray(self.layer.often @ active / self.total, dtype=np.float64)
+
+    def ridge(self, here: LayerParameters) -> float:
+        """Of the prior, in centred coordinates: the geometric mean."""
+        return float(np.exp(np.log(self.at.curvature(LayerParameters(*(0.0 * part for part in here)))).mean()))
+
+    def spread(self, here: LayerParameters) -> LayerParameters:
+        """About the variance of each parameter given all others, in centred coordinates."""
+        ridge = self.ridge(here)
+        return LayerParameters(*(1.0 / (part + ridge) for part in self.curvature(here)))
+
     def tell(self, slope: LayerParameters) -> None:
         largest = self.total * max(float(np.abs(part).max(initial=0.0)) for part in slope)
         self.log.append(Iteration(len(self.log), float("nan"), largest, float("nan"), float("nan")))
@@ -227,13 +260,16 @@ class Walk:
 
     def curvature(self, here: LayerParameters) -> LayerParameters:
         """About the diagonal of the likelihood's curvature in centred coordinates, N Var(x_i) Var(h_j)."""
-        active = expit(self.cases @ here.joint.astype(np.float32) + here.hidden.astype(np.float32))
-        h = np.asarray(self.layer.often @ active / self.total, dtype=np.float64)
+        h = self.hidden_means(here)
         spread_x = np.maximum(self.x * (1.0 - self.x), 1.0 / self.total)
         spread_h = np.maximum(h * (1.0 - h), 1.0 / self.total)
         return LayerParameters(
             self.total * spread_x, self.total * spread_h, self.total * np.multiply.outer(spread_x, spread_h)
         )
+
+
+def _flat(parts: LayerParameters) -> FloatArray:
+    return np.concatenate([np.ravel(part) for part in parts])
 
 
 def expit(logits: Single) -> Single:
@@ -269,10 +305,7 @@ def langevin(walk: Walk, mode: LayerParameters, moves: int, options: LayerChains
 def _run(walk: Walk, mode: LayerParameters, moves: int, kept: int, length: float) -> FloatArray:
     """(kept, F) draws of λ, evenly spread over the moves after a burn-in."""
     batch, rng = _batch(walk.layer), walk.rng
-    ridge = float(np.exp(np.log(walk.at.curvature(LayerParameters(*(0.0 * part for part in mode)))).mean()))
-    spread = LayerParameters(*(1.0 / (part + ridge) for part in walk.curvature(mode)))
-    active = expit(walk.cases @ mode.joint.astype(np.float32) + mode.hidden.astype(np.float32))
-    h = walk.layer.often @ active / walk.total
+    ridge, spread, h = walk.ridge(mode), walk.spread(mode), walk.hidden_means(mode)
     here, chains = mode, walk.some(batch).copy()
     for _ in range(_WARM):
         a, b, W = (part.astype(np.float32) for part in here)
