@@ -229,18 +229,20 @@ def compare(
     which = np.arange(size)
     if size <= _JOINT:
         first = count if size <= FILLED else count // MORE
-        weighted = weigh(objective, _in_blocks(marginals, precision, first, rng))
+        tails = _tails(marginals) if first >= ENOUGH else which[:0]  # fewer draws judge to first order at best
+        weighted = weigh(objective, _in_blocks(marginals, precision, tails, first, rng))
         more = _missing(weighted, count)
         if more:
-            weighted = _with_more(objective, marginals, precision, weighted, more, rng)
+            weighted = _with_more(objective, marginals, precision, tails, weighted, more, rng)
         even = trusted(*weighted[2:4], len(weighted.points))
         if size <= EVEN or (even and weighted.effective >= ENOUGH):
             found = _compared(weighted, marginals, which)
             if not found.undecided or len(weighted.points) >= count:
                 return found
             more = count - len(weighted.points)
-            return _compared(_with_more(objective, marginals, precision, weighted, more, rng), marginals, which)
-        expanded = _expanded(weigh(objective, propose(marginals, precision, count // MORE, rng)), marginals)
+            return _compared(_with_more(objective, marginals, precision, tails, weighted, more, rng), marginals, which)
+        plain = weighted if first < ENOUGH else weigh(objective, propose(marginals, precision, first, rng))
+        expanded = _expanded(plain, marginals)
         if expanded is not None:
             return expanded
         if even and weighted.effective >= _FEW:
@@ -261,26 +263,34 @@ def _with_more(
     objective: Objective,
     marginals: SkewedMarginals,
     precision: Precision,
+    tails: IntArray,
     weighted: Weighted,
     count: int,
     rng: np.random.Generator,
 ) -> Weighted:
-    more = weigh(objective, _in_blocks(marginals, precision, count, rng))
+    more = weigh(objective, _in_blocks(marginals, precision, tails, count, rng))
     points, raw = np.concatenate([weighted.points, more.points]), np.concatenate([weighted.raw, more.raw])
     return by_weights(points, raw)
 
 
-def _in_blocks(marginals: SkewedMarginals, precision: Precision, count: int, rng: np.random.Generator) -> Proposal:
+def _in_blocks(
+    marginals: SkewedMarginals, precision: Precision, tails: IntArray, count: int, rng: np.random.Generator
+) -> Proposal:
     """Draws of all parameters, in blocks with points of their own; with heavy tails where parameters are few, else with
-    heavy tails along those that lean most, and along the widest."""
+    heavy tails along ``tails``."""
     each, size = count // _BLOCKS, len(marginals.mean)
-    if size <= EVEN:
-        blocks = [propose(marginals, precision, each, rng, heavy(size)) for _ in range(_BLOCKS)]
+    if size > EVEN and len(tails):
+        blocks = [_heavy_along(marginals, precision, tails, each, rng) for _ in range(_BLOCKS)]
     else:
-        widest = np.argsort(-marginals.sd, kind="stable")
-        which = np.unique(np.concatenate([_leaning(marginals)[:_HEAVY], widest[:_HEAVY]]))
-        blocks = [_heavy_along(marginals, precision, which, each, rng) for _ in range(_BLOCKS)]
+        freedom = heavy(size) if size <= EVEN else np.inf
+        blocks = [propose(marginals, precision, each, rng, freedom) for _ in range(_BLOCKS)]
     return Proposal(np.concatenate([b.points for b in blocks]), np.concatenate([b.log_density for b in blocks]))
+
+
+def _tails(marginals: SkewedMarginals) -> IntArray:
+    """The parameters that lean most, and those that are widest."""
+    widest = np.argsort(-marginals.sd, kind="stable")
+    return np.unique(np.concatenate([_leaning(marginals)[:_HEAVY], widest[:_HEAVY]]))
 
 
 def _leaning(marginals: SkewedMarginals) -> IntArray:
