@@ -239,17 +239,21 @@ def longer(engine: Any, size: int) -> Any:
     return replace(engine, chains=chains * min(max(affordable, 1), _TIMES), shrink=False)
 
 
-def sampled_features(objective: Objective, point: Point) -> FloatArray:
-    """f − E[f] of sampled states of the free phase, as many as a shift of the mean takes.
+def shift_states(size: int, weight: float, snapshots: int) -> int:
+    """How many states a shift of the mean takes.
 
     With f whitened, N Cov(f, f) = 1 and q = (f − κ)ᵀP⁻¹(f − κ) of variance 2F/N²: M states leave √(F / (2 N M))
     posterior sd of ½ N Cov(f, q).
     """
+    enough = size / (2.0 * max(weight, 1e-12) * _SHIFT_ERROR**2)
+    enough = min(enough, _PER_PARAMETER * size, _SOLVED / max(size, 1) ** 2)
+    return max(CHAINS * snapshots if size <= MOST else CHAINS, int(enough))
+
+
+def sampled_features(objective: Objective, point: Point) -> FloatArray:
+    """f − E[f] of sampled states of the free phase, as many as a shift of the mean takes."""
     phase, states = objective.free, point.answers[0].state.states
-    enough = objective.size / (2.0 * objective.weight * _SHIFT_ERROR**2)
-    least = CHAINS if objective.size <= MOST else CHAINS // len(states)
-    enough = min(enough, _PER_PARAMETER * objective.size, _SOLVED / max(objective.size, 1) ** 2)
-    count = max(least, int(enough) // len(states))
+    count = shift_states(objective.size, objective.weight, len(states)) // len(states)
     return SampleResponse(phase.graph, phase.design, states[:, :count], 1, True).features
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bayesfield.correction.cumulants import MAX_DIRECTIONS, MOST, longer
+from bayesfield.correction.cumulants import MAX_DIRECTIONS, MOST, longer, shift_states
 from bayesfield.correction.mean_field import PAIRS
 from bayesfield.correction.mean_field import STEPS as AVERAGE_STEPS
 from bayesfield.correction.profile import KNOTS, STEPS, form_along
@@ -32,7 +32,8 @@ _SPREAD = 16  # sampled inferences that one variational correction by chains is 
 _CURVATURES_HELD, _HELD = 4, 100  # curvatures that are not dense, and products that each is worth
 _PROBED = 5000  # the same for one whose determinant is probed
 _CUBE = 2e-10  # seconds for each F³ of a dense one that is factored
-_DENSE_COPIES = 5  # matrices of the size of the precision that are held at once
+_DENSE_COPIES = 5  # matrices of the size of the precision that are held at once …
+_SAMPLED_COPIES = 3.5  # … and where chains give them, some in single precision (200 binary items: 11.8 GB in all)
 _LOADED = 45e6  # bytes of compiled code and libraries' own
 _ROUNDS, _AVERAGED = 4, 4.0  # of mean-field averages, and the inferences that one of their steps is worth
 _AFTER_SEARCH = 3.0  # searches that they may take whatever the budget
@@ -125,12 +126,15 @@ def bytes_held(
     (form, kind), size, held = how, counts.size, counts.bytes
     if curvature is not objective:
         held = max(held, curvature.counts().bytes)
-    needed = _LOADED + held + 8.0 * (_DENSE_COPIES * size * size if form == "dense" else 12 * size)
+    copies = _DENSE_COPIES if counts.has_log_z else _SAMPLED_COPIES
+    needed = _LOADED + held + 8.0 * (copies * size * size if form == "dense" else 12 * size)
     more = 0.0
     if kind == "mean" and form != "dense":
         along = 8.0 * MAX_DIRECTIONS * size
         more = 3.0 * along + (min(KRYLOV_ROOM, KRYLOV * along) if form == "matrix-free" else 0.0)
-    if kind != "none" and not counts.has_log_z:
+    if kind == "mean" and not counts.has_log_z:
+        more = 8.0 * shift_states(size, counts.weight, objective.free.engine.snapshots) * size
+    elif kind != "none" and not counts.has_log_z:
         chains = longer(objective.free.engine, max(size, 1))
         more = max(more, 16.0 * chains.chains * chains.snapshots * size)
     if checked:
