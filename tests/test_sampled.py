@@ -16,7 +16,7 @@ from bayesfield.kernels.gibbs import general as gibbs
 from bayesfield.kernels.gibbs import pairs as gibbs_pairs
 from bayesfield.learning.phases.cases import field_objective
 from bayesfield.learning.search.pseudo_likelihood import pseudo_likelihood_map
-from bayesfield.learning.search.sampled_newton import sampled_newton
+from bayesfield.learning.search.sampled_newton import _Curvature, sampled_newton
 
 from awkward import CASES
 
@@ -129,6 +129,22 @@ def test_widths_by_few_states():
     few = bf.Sampled(chains=400, snapshots=1).for_fields(known.graph, known.design)
     _, matrix, _ = sampled_newton(exact.objective.with_engine(few), exact.mode, 7)
     assert np.mean(np.sqrt(np.diag(np.linalg.inv(matrix))) / exact.sd) == pytest.approx(1.0, abs=0.02)
+
+
+def test_probed_widths_of_parameters_of_different_sizes():
+    """Couplings of five answers are known to a hundredth of what thresholds are: probes have the widths of both to five
+    errors of 1 / √256 (their correlations are below 1), and the trace of Λ⁻¹P⁻¹ to a tenth."""
+    field = bf.ordinal(6, list(itertools.combinations(range(6), 2)), 5)
+    prior = bf.Normal(variance=np.repeat([4.0, 1e-4], [24, 15]))
+    objective = field_objective(field, np.random.default_rng(0).integers(5, size=(400, 6)), prior, bf.Sampled())
+    curvature, answer = _Curvature(objective), objective.free.at(np.zeros(39))
+    curvature.many = True
+    curvature.look(answer, np.zeros(39), np.inf, False)
+    inverse = np.linalg.inv(objective.sampled_precision(objective.free.response(answer).covariance(), 0.0))
+    probed = curvature._probed()
+    assert np.sqrt(np.diag(inverse)).max() > 10 * np.sqrt(np.diag(inverse)).min()
+    np.testing.assert_allclose(probed.sd**2, np.diag(inverse), rtol=5 / 16)
+    assert probed.held == pytest.approx(np.sum(objective.prior.diagonal * np.diag(inverse)), rel=0.1)
 
 
 def test_beliefs_that_users_ask_for_are_tables():

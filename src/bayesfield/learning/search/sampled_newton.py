@@ -273,7 +273,7 @@ class _Curvature:
     def __init__(self, objective: Objective) -> None:
         self.objective, self.many = objective, objective.size > _FEW
         self.factor: tuple[FloatArray, bool] = np.empty((0, 0)), False
-        self.sd = np.empty(0)
+        self.sd, self._scale = np.empty(0), np.empty(0)
         self._latest: tuple[_Covariance, FloatArray | float] | None = None
         self._before = 0.0
         self._count, self._states, self._made_of = 0, 0, 0
@@ -296,6 +296,9 @@ class _Curvature:
             self._latest = found, hidden
         if anew:
             _, self.factor = objective.sampled_factor(found.shrunk, hidden, np.float32 if self.many else np.float64)
+            diagonal = objective.prior.diagonal + phase.weight * np.diag(found.shrunk)
+            diagonal -= np.diag(hidden) if isinstance(hidden, np.ndarray) else hidden
+            self._scale = np.sqrt(np.maximum(diagonal, objective.prior.diagonal))
             self.sd, self._made_of = self._probed().sd if self.many else _sd(self.factor), found.states
         if kept:
             self._count, self._states = self._count + 1, self._states + found.states
@@ -364,10 +367,14 @@ class _Curvature:
         return size * ratio / (1.0 + ratio)
 
     def _probed(self) -> _Probed:
+        """By z = D s with signs s and D² = diag(P), so that a parameter's noise is of its own size: E[s (P⁻¹z)] is
+        D diag(P⁻¹), and E[(D⁻¹s)ᵀ Λ⁻¹ P⁻¹z] the trace. Without D the widths of couplings of five answers drowned in the
+        noise of thresholds, which are a hundred times as wide."""
+        scale = self._scale[:, None]
         signs = np.random.default_rng(0).choice([-1.0, 1.0], (self.objective.size, _PROBES))
-        solved = self.solve(signs)
-        sd = np.sqrt(np.maximum((signs * solved).mean(axis=1), 1e-300))
-        return _Probed(sd, float(np.sum(solved * self.objective.prior.times(signs)) / _PROBES))
+        solved = self.solve(scale * signs)
+        variance = np.maximum((signs * solved).mean(axis=1) / self._scale, self._scale**-2.0)  # P⁻¹ᵢᵢ ≥ 1 / Pᵢᵢ
+        return _Probed(np.sqrt(variance), float(np.sum(solved * self.objective.prior.times(signs / scale)) / _PROBES))
 
 
 class _Probed(NamedTuple):
