@@ -9,6 +9,7 @@ c = 1 up to version 0.1.6.3 and c = 2 from 0.2.0 on; σ_ij ~ Cauchy(0, scale); e
 α μ − (α + β) log(1 + exp(μ)), the beta-prime prior, or here, to match, −μ² / (2 variance).
 """
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,8 @@ from scipy.special import expit, log_softmax
 import bayesfield as bf
 
 MODE = 1e-4  # parameters; the reference optimiser stops at gradients of about 1e-5
-DATA = Path("/work/shared/data/questionnaires")
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+DATA = Path(os.environ.get("BAYESFIELD_DATA", SHARED)) / "questionnaires"
 WIDE = 15.0  # variance of thresholds: nearest to the beta-prime prior where thresholds are −5 to −10
 
 
