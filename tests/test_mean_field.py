@@ -5,6 +5,7 @@ import pytest
 
 import bayesfield as bf
 from bayesfield.correction.mean_field import _ByDraw, averaged_over
+from bayesfield.fitting.plan import make_plan, request
 from bayesfield.inference.trees.chain import chain_log_z
 from bayesfield.kernels.chains.passes import ChainArrays
 from bayesfield.learning.objective import gaussian
@@ -102,6 +103,15 @@ def test_many_weights_take_it_by_themselves(monkeypatch):
     posterior = bf.fit_sequences(crf, data, prior=PRIOR)
     assert posterior.record.plan.form == "mean-field"
     assert posterior.record.correction.kind == "variational"
+
+
+def test_many_labels_take_it_too():
+    """90,000 transitions, whose block does not fit: the plan asks for no more than a diagonal, and costs seconds."""
+    rng, crf = np.random.default_rng(0), CRF(300, 10)
+    data = as_sequences(crf, [rng.normal(size=(5, 10))] * 5, [rng.integers(300, size=5)] * 5)
+    plan = make_plan(sequence_objective(crf, data, gaussian(bf.Normal(variance=1.0), crf)), request()).plan
+    assert plan.form == "mean-field"
+    assert plan.total < 60.0
 
 
 def test_predictions_by_potentials_are_those_by_weights(monkeypatch):
