@@ -31,7 +31,7 @@ TARGETS = {64: 2.0, 256: 10.0, 1000: 90.0}
 BEYOND = (0.44, 0.46, 0.5)
 UPDATES = {64: 400, 256: 400, 1000: 250}  # from random spins; clusters forget within some ten at K = 0.42
 STATES = {64: 20_000, 256: 3_000, 1000: 400}  # of the chains beside: they tell the estimate to 0.1 sd or better
-COVERED = {(0.35, 0.05): 100, (0.42, 0.0): 100, (0.2, 0.0): 30, (0.2, 0.05): 30, (0.35, 0.0): 30, (0.42, 0.05): 30}
+COVERED = {(K, h): 100 for K in COUPLINGS for h in FIELDS}
 REWEIGHTED, APART = 60_000, 5.0  # states; sd to each side of the truth that the grid reaches
 COLUMNS = (
     *("sites", "K", "h", "processor s", "target s", "peak GB", "(mean − truth)/sd: h", "K"),

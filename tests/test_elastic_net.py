@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import bayesfield as bf
-from bayesfield.fitting.plan import request
+from bayesfield.fitting.planning.request import request
 from bayesfield.fitting.sequences import read_sequences
 from bayesfield.learning.objective import Point
 from bayesfield.learning.search.elastic.orthantwise import orthantwise, penalised, steepest

@@ -117,7 +117,7 @@ def test_holes_by_chains(monkeypatch):
     x[3:9, 2:9] = np.nan
     field = bf.grid(12, 12, tied=True)
     from bayesfield.fitting.fields import read_field
-    from bayesfield.fitting.plan import request
+    from bayesfield.fitting.planning.request import request
     from bayesfield.learning.search.tied import surfaced, tied_start
 
     objective = read_field(field, x.reshape(1, -1), request()).with_engine(Streamed(error=0.03))

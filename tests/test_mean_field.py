@@ -5,7 +5,8 @@ import pytest
 
 import bayesfield as bf
 from bayesfield.correction.mean_field import _ByDraw, averaged_over
-from bayesfield.fitting.plan import make_plan, request
+from bayesfield.fitting.plan import make_plan
+from bayesfield.fitting.planning.request import request
 from bayesfield.inference.trees.chain import chain_log_z
 from bayesfield.kernels.chains.passes import ChainArrays
 from bayesfield.learning.objective import gaussian

@@ -9,7 +9,8 @@ import pytest
 
 import bayesfield as bf
 from bayesfield import memory
-from bayesfield.fitting.plan import make_plan, request
+from bayesfield.fitting.plan import make_plan
+from bayesfield.fitting.planning.request import request
 from bayesfield.kernels.jit import compiling
 from bayesfield.learning.phases.cases import field_objective
 

@@ -7,7 +7,7 @@ from tests.tolerances import ALGEBRA
 
 import bayesfield as bf
 from bayesfield.fitting.pipeline import with_precision
-from bayesfield.fitting.plan import request
+from bayesfield.fitting.planning.request import request
 from bayesfield.fitting.priors.smooth import Evidence
 from bayesfield.fitting.sequences import read_sequences
 from bayesfield.learning.objective import GaussianPrior, gaussian

@@ -8,7 +8,7 @@ import pytest
 
 import bayesfield as bf
 from bayesfield.fitting.fields import read_field
-from bayesfield.fitting.plan import request
+from bayesfield.fitting.planning.request import request
 from bayesfield.graph.compiled import compiled
 from bayesfield.inference.sampling import streams
 from bayesfield.inference.sampling.streamed import Streamed

@@ -9,7 +9,7 @@ import pytest
 
 import bayesfield as bf
 from bayesfield.fitting.growth import grown, places_in, with_weights_of
-from bayesfield.fitting.plan import request
+from bayesfield.fitting.planning.request import request
 from bayesfield.formats.crfsuite import rows_of, vocabulary
 from bayesfield.model.conditional import CRF, from_rows, seen_weights
 from benchmarks.corpus import corpus

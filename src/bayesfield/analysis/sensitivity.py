@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from bayesfield.fitting.pipeline import fit_objective
-from bayesfield.fitting.plan import request
+from bayesfield.fitting.planning.request import request
 from bayesfield.learning.objective import gaussian
 from bayesfield.learning.search.by_name import BIASED
 from bayesfield.model.adaptive_prior import Cauchy

@@ -30,7 +30,7 @@ from bayesfield.types import FitWarning, IntArray, InvalidInput
 
 if TYPE_CHECKING:
     from bayesfield.analysis.query import Strategy
-    from bayesfield.fitting.plan import Correction
+    from bayesfield.fitting.planning.request import Correction
     from bayesfield.inference.contract import Engine
     from bayesfield.learning.search.learner import Learner
     from bayesfield.posterior.posterior import Posterior

@@ -28,7 +28,7 @@ from bayesfield.prediction.replicates import new_cases
 from bayesfield.types import FloatArray, InvalidInput
 
 if TYPE_CHECKING:
-    from bayesfield.fitting.plan import Correction
+    from bayesfield.fitting.planning.request import Correction
     from bayesfield.inference.contract import Engine
     from bayesfield.model.field import RandomField
     from bayesfield.posterior.imputation import Imputation

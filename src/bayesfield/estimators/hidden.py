@@ -34,7 +34,7 @@ from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayesfield.fitting.plan import Correction
+    from bayesfield.fitting.planning.request import Correction
     from bayesfield.model.prior import Prior
     from bayesfield.posterior.posterior import Posterior
 

@@ -21,7 +21,7 @@ from bayesfield.types import FitWarning, InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bayesfield.fitting.plan import Correction
+    from bayesfield.fitting.planning.request import Correction
     from bayesfield.inference.contract import Engine
     from bayesfield.model.field import RandomField
     from bayesfield.model.prior import Prior

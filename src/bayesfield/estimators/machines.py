@@ -17,7 +17,7 @@ from bayesfield.prediction.layers import hidden_given_seen, layer_scores, too_la
 from bayesfield.types import FloatArray, InvalidInput
 
 if TYPE_CHECKING:
-    from bayesfield.fitting.plan import Correction
+    from bayesfield.fitting.planning.request import Correction
     from bayesfield.inference.contract import Engine
     from bayesfield.model.field import RandomField
     from bayesfield.model.prior import Prior

@@ -17,7 +17,7 @@ from bayesfield.model.prior import Normal, Prior
 from bayesfield.types import InvalidInput
 
 if TYPE_CHECKING:
-    from bayesfield.fitting.plan import Correction
+    from bayesfield.fitting.planning.request import Correction
     from bayesfield.inference.contract import Engine
     from bayesfield.model.field import RandomField
 

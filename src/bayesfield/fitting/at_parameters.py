@@ -10,7 +10,8 @@ import numpy as np
 
 from bayesfield.correction.cumulants import CorrectionRecord
 from bayesfield.fitting.pipeline import with_precision
-from bayesfield.fitting.plan import Form, make_plan, request
+from bayesfield.fitting.plan import make_plan
+from bayesfield.fitting.planning.request import Form, request
 from bayesfield.graph.compiled import as_parameters, compiled
 from bayesfield.inference.contract import Engine
 from bayesfield.learning.objective import gaussian

@@ -14,7 +14,7 @@ import numpy as np
 from bayesfield.learning.search.optimum import Iteration, Progress, Watch
 
 if TYPE_CHECKING:
-    from bayesfield.fitting.plan import Request
+    from bayesfield.fitting.planning.request import Request
     from bayesfield.posterior.record import Plan
 
 PATIENCE = 1800.0  # seconds from which a fit that nobody watches says how long it will take

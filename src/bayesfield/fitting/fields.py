@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bayesfield.fitting.pipeline import fit_objective
-from bayesfield.fitting.plan import BUDGET, Correction, Form, Request, request
+from bayesfield.fitting.planning.request import BUDGET, Correction, Form, Request, request
 from bayesfield.inference.contract import Engine
 from bayesfield.learning.objective import Objective, gaussian
 from bayesfield.learning.phases.cases import field_objective

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bayesfield.fitting.pipeline import fit_objective
-from bayesfield.fitting.plan import Correction, request
+from bayesfield.fitting.planning.request import Correction, request
 from bayesfield.inference.contract import Engine
 from bayesfield.learning.hidden.expectation import hidden_start
 from bayesfield.learning.hidden.labels import labels_start

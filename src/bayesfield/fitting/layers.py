@@ -12,7 +12,7 @@ from bayesfield.learning.layers.ascent import LayerChains
 from bayesfield.learning.layers.coordinates import Coordinates
 
 if TYPE_CHECKING:
-    from bayesfield.fitting.plan import Request
+    from bayesfield.fitting.planning.request import Request
     from bayesfield.learning.objective import Objective
 
 

@@ -15,7 +15,8 @@ from bayesfield.correction.cumulants import Corrected
 from bayesfield.correction.draws import made_of
 from bayesfield.fitting.display import LONG, shown
 from bayesfield.fitting.layers import by_layers
-from bayesfield.fitting.plan import SAMPLED, Planned, Request, make_plan, repeatable
+from bayesfield.fitting.plan import SAMPLED, Planned, make_plan
+from bayesfield.fitting.planning.request import Request, repeatable
 from bayesfield.fitting.priors.learned import adapted
 from bayesfield.fitting.priors.smooth import numbers_in
 from bayesfield.inference.sampling.sampled import Sampled

@@ -10,7 +10,8 @@ from bayesfield import memory
 from bayesfield.fitting.fields import read_field
 from bayesfield.fitting.graphs import read_graphs
 from bayesfield.fitting.layers import by_layers
-from bayesfield.fitting.plan import BUDGET, Correction, Form, Planned, Request, make_plan, request
+from bayesfield.fitting.plan import Planned, make_plan
+from bayesfield.fitting.planning.request import BUDGET, Correction, Form, Request, request
 from bayesfield.fitting.sequences import read_sequences
 from bayesfield.inference.contract import Engine
 from bayesfield.inference.queries import inference_cost

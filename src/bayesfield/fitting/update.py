@@ -21,7 +21,8 @@ import numpy as np
 
 from bayesfield.fitting.growth import grown, places_in, whole, with_weights_of
 from bayesfield.fitting.pipeline import fit_objective
-from bayesfield.fitting.plan import DENSE, Request, repeatable, request
+from bayesfield.fitting.plan import DENSE
+from bayesfield.fitting.planning.request import Request, repeatable, request
 from bayesfield.graph.compiled import compiled
 from bayesfield.learning.objective import GaussianPrior, Objective, gaussian
 from bayesfield.learning.phases.cases import (

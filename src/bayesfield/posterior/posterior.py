@@ -46,7 +46,7 @@ from bayesfield.response.base import require_dense
 from bayesfield.types import FloatArray, IndefiniteCurvature, IntArray, InvalidInput
 
 if TYPE_CHECKING:
-    from bayesfield.fitting.plan import Request
+    from bayesfield.fitting.planning.request import Request
     from bayesfield.inference.contract import Engine
     from bayesfield.model.prior import Parametrised, Prior
     from bayesfield.posterior.record import Certificate, Check, FitRecord

@@ -18,7 +18,8 @@ import numpy as np
 from bayesfield.analysis.validation.folds import fold_of, label_loss
 from bayesfield.correction.mean_field import settle
 from bayesfield.fitting.graphs import fit_graphs
-from bayesfield.fitting.plan import make_plan, request
+from bayesfield.fitting.plan import make_plan
+from bayesfield.fitting.planning.request import request
 from bayesfield.fitting.sequences import fit_sequences
 from bayesfield.learning.objective import gaussian
 from bayesfield.learning.phases.chain import ChainPhase

@@ -28,7 +28,7 @@ from bayesfield import memory
 from bayesfield.correction.cumulants import SkewedMarginals
 from bayesfield.correction.marginals import DrawnMarginals, Marginals, ProfiledMarginals
 from bayesfield.files import npy_array, unpacked
-from bayesfield.fitting.plan import Request
+from bayesfield.fitting.planning.request import Request
 from bayesfield.formats.posteriors.packed import Packer, unpack
 from bayesfield.graph.compiled import compiled
 from bayesfield.inference.messages.belief_propagation import Bethe

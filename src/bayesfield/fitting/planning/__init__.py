@@ -1,0 +1,1 @@
+"""What a plan is made from: the request, what is refused, when chains stream, prices."""
