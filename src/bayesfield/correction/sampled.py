@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _RATE, _LEAST_RATE = 1.0, 0.3  # ρ at first, and at last where steps overshoot
 _SOME_DIRECTIONS = 96  # in a frame where chains are not fast
-_PER_DRAW = 64  # chains at each draw, at least; twice as many where they are fast
+_PER_DRAW = 64  # chains at each draw, at least; twice as many where they are fast, and parameters few
 _FEW_SWEEPS = 10  # of so many chains, at least
 _SNAPSHOTS = 4  # of their states, for the curvature, where chains are fast: one leaves widths of rare states rough, …
 _MANY = 200  # parameters whose curvature takes longer than the chains; there …
@@ -143,10 +143,13 @@ class _SpreadChains:
     def __init__(self, objective: Objective, engine: Sampled, z: FloatArray, begun: Chains | None) -> None:
         self.objective, self.z, self._begun = objective, z, begun
         self.fast = fast = objective.free.graph.binary_pairs
-        per_draw = max(2 * _PER_DRAW if fast else _PER_DRAW, -(-engine.chains // len(z)))
-        chains = per_draw * len(z)
-        sweeps = min(engine.sweeps, max(_FEW_SWEEPS, (3 if fast else 1) * engine.sweeps * engine.chains // chains))
         self._many = z.shape[1] > _MANY
+        per_draw = max(2 * _PER_DRAW if fast and not self._many else _PER_DRAW, -(-engine.chains // len(z)))
+        chains = per_draw * len(z)
+        sweeps = min(
+            engine.sweeps,
+            max(_FEW_SWEEPS, (3 if fast and not self._many else 1) * engine.sweeps * engine.chains // chains),
+        )
         snapshots = _SNAPSHOTS if fast and not self._many else 1
         enough = max(_STATES, _PER_PARAMETER * z.shape[1])
         self._every = max(1, min(chains // enough, per_draw // 8)) if self._many else 1

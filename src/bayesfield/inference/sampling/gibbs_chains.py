@@ -15,12 +15,14 @@ from bayesfield import parallel
 from bayesfield.inference.sampling.mixing import WAYS, Mixing, judge
 from bayesfield.kernels.gibbs import general as gibbs
 from bayesfield.kernels.gibbs import pairs as gibbs_pairs
-from bayesfield.kernels.gibbs import scored as gibbs_scored
 from bayesfield.kernels.gibbs import single as gibbs_single
 from bayesfield.kernels.gibbs import tables as gibbs_tables
+from bayesfield.kernels.gibbs.scored import ScoredField, sweep_scored
 from bayesfield.types import FloatArray, GraphArrays, IntArray
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bayesfield.graph.scored import ScoredPairs
     from bayesfield.graph.structure import Graph
     from bayesfield.inference.sampling.moves import Moves
@@ -113,7 +115,7 @@ def run(
     scores: of fields whose interactions are products of scores, all of ``thetas`` among them. Sums are then right in
     what they say of E[f], and no tables of ordinal items. gathered: where what they are made of is added.
     """
-    if scores is not None and np.abs(thetas[:1] if thetas.strides[0] == 0 else thetas).max(initial=0.0) < _MODERATE:
+    if scores is not None and moderate(thetas):
         return _scored(graph, thetas, states, seeds, sweeps, count, scores, gathered)
     binary = graph.binary_pairs
 
@@ -133,6 +135,11 @@ def run(
     return np.array(parallel.thread_map(batch, range(len(thetas))))
 
 
+def moderate(thetas: FloatArray) -> bool:
+    """Whether single precision does."""
+    return bool(np.abs(thetas[:1] if thetas.strides[0] == 0 else thetas).max(initial=0.0) < _MODERATE)
+
+
 def _scored(
     graph: Graph,
     thetas: FloatArray,
@@ -143,7 +150,26 @@ def _scored(
     scores: ScoredPairs,
     gathered: list[Gathered] | None,
 ) -> FloatArray:
-    """log Z hangs on θ by a, b and the sum of all tables' first entries: dlog Z/dθ is what ``sums`` holds."""
+    def batch(field: ScoredField, first: int, last: int, alone: FloatArray, pairs: FloatArray) -> None:
+        sweep_scored(field, states[first:last], seeds[first:last], sweeps, count, alone, pairs)
+
+    return by_batches(graph, thetas, len(states), count * sweeps, scores, batch, gathered)
+
+
+def by_batches(
+    graph: Graph,
+    thetas: FloatArray,
+    chains: int,
+    counted: int,
+    scores: ScoredPairs,
+    batch: Callable[[ScoredField, int, int, FloatArray, FloatArray], None],
+    gathered: list[Gathered] | None = None,
+) -> FloatArray:
+    """Sums of tables of what ``batch`` adds to alone (n, Q) and pairs (n, n) for chains first … last of each field, in
+    so many sweeps that count, (batches, T).
+
+    log Z hangs on θ by a, b and the sum of all tables' first entries: dlog Z/dθ is what the sums hold.
+    """
     g = graph.arrays
     n, most = len(g.cardinality), int(g.cardinality.max())
     row = np.repeat(np.arange(n), g.cardinality)
@@ -152,24 +178,24 @@ def _scored(
     u[row, column] = scores.u
     rows = n if gathered is None else 2 * n
 
-    def batch(b: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        first, last = (len(states) * k // len(thetas) for k in (b, b + 1))
+    def one(b: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        first, last = (chains * k // len(thetas) for k in (b, b + 1))
         a, B = scores.natural(thetas[b], n)
         alone = np.zeros((n, most), dtype=np.float32)
         alone[row, column] = a
-        field = gibbs_scored.ScoredField(g.cardinality, alone, u, B.astype(np.float32))
+        field = ScoredField(g.cardinality, alone, u, B.astype(np.float32))
         ones, pairs, sums = np.zeros((n, most)), np.zeros((rows, n)), np.empty(0)
-        gibbs_scored.sweep_scored(field, states[first:last], seeds[first:last], sweeps, count, ones, pairs)
-        if count:
+        batch(field, first, last, ones, pairs)
+        if counted:
             sums = scores.by_theta(ones[row, column], 0.5 * pairs[:n])
-            sums[g.node_ptr[:-1]] += (last - first) * sweeps
-            sums[g.table_ptr[:-1]] += (last - first) * sweeps
+            sums[g.node_ptr[:-1]] += (last - first) * counted
+            sums[g.table_ptr[:-1]] += (last - first) * counted
         return sums, ones, pairs
 
-    if not count:
-        parallel.blas_map(batch, range(len(thetas)))
+    if not counted:
+        parallel.blas_map(one, range(len(thetas)))
         return np.broadcast_to(0.0, thetas.shape)
-    sums, *means = zip(*parallel.blas_map(batch, range(len(thetas))), strict=True)
+    sums, *means = zip(*parallel.blas_map(one, range(len(thetas))), strict=True)
     if gathered is not None:
         gathered.append(Gathered(*map(np.array, means)))
     return np.array(sums)

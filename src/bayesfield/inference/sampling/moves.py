@@ -32,6 +32,11 @@ class Moves(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def scores(self) -> ScoredPairs | None:
+        """Of single sites that go by products of scores."""
+        ...
+
     def run(
         self, graph: Graph, thetas: FloatArray, states: States, seeds: Seeds, sweeps: int, count: bool = True
     ) -> FloatArray:
@@ -73,6 +78,7 @@ class Clusters(NamedTuple):
     """Swendsen & Wang's clusters of binary pairs, with Gibbs sweeps in between."""
 
     name: str = "clusters"
+    scores: ScoredPairs | None = None
 
     def run(
         self, graph: Graph, thetas: FloatArray, states: States, seeds: Seeds, sweeps: int, count: bool = True

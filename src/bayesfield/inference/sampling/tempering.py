@@ -20,11 +20,14 @@ from bayesfield.inference.sampling.mixing import energies as table_energies
 from bayesfield.inference.sampling.mixing import quadratic
 from bayesfield.kernels.gibbs import pairs as gibbs_pairs
 from bayesfield.kernels.gibbs import tempering as kernel
+from bayesfield.kernels.gibbs.ladders import Ladder, sweep_ladder
 from bayesfield.types import Cost, FloatArray
 
 if TYPE_CHECKING:
+    from bayesfield.graph.scored import ScoredPairs
     from bayesfield.graph.structure import Graph
     from bayesfield.inference.sampling.moves import Moves, Seeds, States
+    from bayesfield.kernels.gibbs.scored import ScoredField
 
 _RATE = 0.5  # of swaps between neighbours
 _FEWEST, _MOST = 3, 64  # temperatures
@@ -56,6 +59,7 @@ class Tempering:
     tried: int = 0
     record: list[FloatArray] | None = None
     name: str = "tempering"
+    scores: ScoredPairs | None = None
 
     @property
     def rates(self) -> FloatArray:
@@ -79,10 +83,12 @@ class Tempering:
     def run(
         self, graph: Graph, thetas: FloatArray, states: States, seeds: Seeds, sweeps: int, count: bool = True
     ) -> FloatArray:
+        if self.inner.scores is not None and gibbs.moderate(thetas):
+            return self._run_scored(graph, thetas, states, seeds, self._rounds(sweeps), count)
         hot = [scaled(thetas, b) for b in self.betas[:-1]]
         ladder = [*self.states, states]
         sums = np.zeros(thetas.shape)
-        for _ in range(sweeps * -(-len(self.betas) // _LEVELS_A_ROUND)):
+        for _ in range(self._rounds(sweeps)):
             for theta, x, own in zip(hot, self.states, self.seeds, strict=True):
                 self.inner.run(graph, theta, x, own, 1, count=False)
             sums += self.inner.run(graph, thetas, states, seeds, 1, count)
@@ -90,6 +96,38 @@ class Tempering:
             if self.record is not None:
                 self.record.append(energies.copy())
             self._swap(ladder, energies)
+        return sums
+
+    def _rounds(self, sweeps: int) -> int:
+        return sweeps * -(-len(self.betas) // _LEVELS_A_ROUND)
+
+    def _run_scored(
+        self, graph: Graph, thetas: FloatArray, states: States, seeds: Seeds, rounds: int, count: bool
+    ) -> FloatArray:
+        """Every chain with all of its temperatures in one kernel."""
+        chains, swapped = len(states), np.zeros(len(self.betas) - 1)
+        record = np.zeros((0 if self.record is None else rounds, len(self.betas), chains))
+
+        def batch(field: ScoredField, first: int, last: int, alone: FloatArray, pairs: FloatArray) -> None:
+            ladder = Ladder(self.betas, self.states, self.seeds, states, seeds, first, last)
+            own = np.zeros_like(swapped)
+            sweep_ladder(field, ladder, rounds, count, alone, pairs, own, record)
+            shares.append((first, own))
+
+        shares: list[tuple[int, FloatArray]] = []
+        assert self.inner.scores is not None
+        sums = gibbs.by_batches(graph, thetas, chains, count * rounds, self.inner.scores, batch)
+        for _, own in sorted(shares, key=lambda share: share[0]):  # in the order of chains, whoever came first
+            swapped += own
+        self.swapped = swapped if not len(self.swapped) else self.swapped + swapped
+        self.tried += rounds * chains
+        if self.record is not None:
+            g = graph.arrays
+            zero = thetas[:, g.node_ptr[:-1]].sum(axis=1) + thetas[:, g.table_ptr[:-1]].sum(axis=1)  # θ(0) by batch
+            own = np.searchsorted(
+                [chains * k // len(thetas) for k in range(1, len(thetas))], np.arange(chains), "right"
+            )
+            self.record += list(record + zero[own])
         return sums
 
     def _swap(self, ladder: list[States], energies: FloatArray) -> None:

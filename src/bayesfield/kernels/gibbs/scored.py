@@ -88,26 +88,22 @@ def sweep_scored(
     )
     for start in range(0, len(states), WIDTH):
         width = min(WIDTH, len(states) - start)
-        _load(f, states, seeds, start, width, u, x, lane)
+        load(f, states, seeds, start, width, u, x, lane)
         for sweep in range(sweeps):
             for i in range(n):
-                _sums(f.coupling[i], u, lane.sums)
-                if f.states[i] == 2:
-                    _weigh_two(f, i, lane)
-                else:
-                    _weigh(f, i, lane)
+                given_others(f, i, _ONE, u, lane)
                 if count:
-                    _keep(f, i, sweep % FLUSH, width, u[i], lane, kept, alone)
-                _draw(f, i, u[i], x[i], lane)
+                    keep(f, i, sweep % FLUSH, width, u[i], lane, kept, alone)
+                draw(f, i, u[i], x[i], lane)
                 if count:
-                    _keep_drawn(i, sweep % FLUSH, width, u[i], lane, kept)
+                    keep_drawn(i, sweep % FLUSH, width, u[i], lane, kept)
             if count and (sweep % FLUSH == FLUSH - 1 or sweep == sweeps - 1):
-                _flush(kept, pairs)
-        _store(states, seeds, start, width, x, lane)
+                flush(kept, pairs)
+        store(states, seeds, start, width, x, lane)
 
 
 @jit
-def _sums(row: np.ndarray, u: np.ndarray, sums: np.ndarray) -> None:
+def sums_of(row: np.ndarray, u: np.ndarray, sums: np.ndarray) -> None:
     """S_i, four items at a time."""
     n = len(row)
     sums[:] = _ZERO
@@ -142,13 +138,22 @@ def _exponential(z: np.ndarray, lane: ScoredLane) -> None:
 
 
 @jit
-def _weigh(f: ScoredField, i: int, lane: ScoredLane) -> None:
-    """p(x_i ≤ s | rest) into weight[s], and E[u_i | rest]."""
+def given_others(f: ScoredField, i: int, beta: np.float32, u: np.ndarray, lane: ScoredLane) -> None:
+    """S_i, p(x_i ≤ s | rest) into weight[s], and E[u_i | rest], at β times the potentials."""
+    sums_of(f.coupling[i], u, lane.sums)
+    if f.states[i] == 2:
+        _weigh_two(f, i, beta, lane)
+    else:
+        _weigh(f, i, beta, lane)
+
+
+@jit
+def _weigh(f: ScoredField, i: int, beta: np.float32, lane: ScoredLane) -> None:
     q = f.states[i]
     sums, most, weight, mean = lane.sums, lane.most, lane.weight, lane.mean
-    most[:] = f.alone[i, 0]
+    most[:] = beta * f.alone[i, 0]
     for s in range(q):
-        a, v, w = f.alone[i, s], f.scores[i, s], weight[s]
+        a, v, w = beta * f.alone[i, s], beta * f.scores[i, s], weight[s]
         for c in range(WIDTH):
             w[c] = a + v * sums[c]
             most[c] = max(most[c], w[c])
@@ -175,12 +180,12 @@ def _weigh(f: ScoredField, i: int, lane: ScoredLane) -> None:
 
 
 @jit
-def _weigh_two(f: ScoredField, i: int, lane: ScoredLane) -> None:
+def _weigh_two(f: ScoredField, i: int, beta: np.float32, lane: ScoredLane) -> None:
     """The same for two states: p(x_i = 0 | rest) = 1 / (1 + exp(a_i(1) − a_i(0) + (u_i(1) − u_i(0)) S_i))."""
     a, low, high = f.alone[i, 1] - f.alone[i, 0], f.scores[i, 0], f.scores[i, 1]
     w, step = lane.weight[0], high - low
     for c in range(WIDTH):
-        w[c] = a + step * lane.sums[c]
+        w[c] = beta * (a + step * lane.sums[c])
     _exponential(w, lane)
     for c in range(WIDTH):
         w[c] = _ONE / (_ONE + w[c])
@@ -189,7 +194,7 @@ def _weigh_two(f: ScoredField, i: int, lane: ScoredLane) -> None:
 
 
 @jit
-def _keep(
+def keep(
     f: ScoredField, i: int, at: int, width: int, u: np.ndarray, lane: ScoredLane, kept: Sweeps, alone: FloatArray
 ) -> None:
     first = at * WIDTH
@@ -209,7 +214,7 @@ def _keep(
 
 
 @jit
-def _keep_drawn(i: int, at: int, width: int, u: np.ndarray, lane: ScoredLane, kept: Sweeps) -> None:
+def keep_drawn(i: int, at: int, width: int, u: np.ndarray, lane: ScoredLane, kept: Sweeps) -> None:
     first = at * WIDTH
     after, n = kept.after[i], len(kept.after)
     for c in range(WIDTH):
@@ -224,14 +229,20 @@ def _keep_drawn(i: int, at: int, width: int, u: np.ndarray, lane: ScoredLane, ke
 
 
 @jit
-def _draw(f: ScoredField, i: int, u: np.ndarray, x: np.ndarray, lane: ScoredLane) -> None:
-    """The first state up to which the probability is above a uniform number."""
+def uniforms(lane: ScoredLane) -> None:
+    """Into lane.real, from 1 to 2."""
     for c in range(WIDTH):
         s0, s1 = lane.low[c], lane.high[c]
         lane.bits[c] = np.int32(((s0 + s1) >> np.uint64(41)) | np.uint64(0x3F800000))
         s1 ^= s0
         lane.low[c] = ((s0 << np.uint64(24)) | (s0 >> np.uint64(40))) ^ s1 ^ (s1 << np.uint64(16))
         lane.high[c] = (s1 << np.uint64(37)) | (s1 >> np.uint64(27))
+
+
+@jit
+def draw(f: ScoredField, i: int, u: np.ndarray, x: np.ndarray, lane: ScoredLane) -> None:
+    """The first state up to which the probability is above a uniform number."""
+    uniforms(lane)
     u[:] = f.scores[i, 0]
     x[:] = _ZERO
     for s in range(f.states[i] - 1):
@@ -243,7 +254,7 @@ def _draw(f: ScoredField, i: int, u: np.ndarray, x: np.ndarray, lane: ScoredLane
 
 
 @jit
-def _flush(kept: Sweeps, pairs: FloatArray) -> None:
+def flush(kept: Sweeps, pairs: FloatArray) -> None:
     n = pairs.shape[1]
     behind = np.dot(kept.mean, kept.before.T)
     ahead = np.dot(kept.mean, kept.after.T)
@@ -258,7 +269,7 @@ def _flush(kept: Sweeps, pairs: FloatArray) -> None:
 
 
 @jit
-def _load(
+def load(
     f: ScoredField,
     states: np.ndarray,
     seeds: np.ndarray,
@@ -276,7 +287,7 @@ def _load(
 
 
 @jit
-def _store(states: np.ndarray, seeds: np.ndarray, start: int, width: int, x: np.ndarray, lane: ScoredLane) -> None:
+def store(states: np.ndarray, seeds: np.ndarray, start: int, width: int, x: np.ndarray, lane: ScoredLane) -> None:
     for c in range(width):
         seeds[start + c, 0], seeds[start + c, 1] = lane.low[c], lane.high[c]
         for i in range(len(x)):

@@ -246,10 +246,12 @@ class _Covariance(NamedTuple):
 
 
 def _covariance(phase: GraphPhase, answer: Answer) -> _Covariance:
-    """By bits where features have two values and no other estimate could help: on dense fields."""
+    """By bits where features have two values and no other estimate could help: on dense fields. Where chains climb a
+    ladder their states cost more than to count them: all are."""
     if dense(phase.graph):
         states = answer.state.states
-        states = states[:, : max(_STATES, _MANY * phase.design.matrix.shape[1]) // len(states) + 1]
+        if answer.state.moves is None:
+            states = states[:, : max(_STATES, _MANY * phase.design.matrix.shape[1]) // len(states) + 1]
         found = pooled_covariance(phase.graph, phase.design, states)
         if found is not None:
             return _Covariance(found, found, None, states.shape[0] * states.shape[1])
