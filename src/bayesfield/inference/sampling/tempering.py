@@ -105,29 +105,25 @@ class Tempering:
         self, graph: Graph, thetas: FloatArray, states: States, seeds: Seeds, rounds: int, count: bool
     ) -> FloatArray:
         """Every chain with all of its temperatures in one kernel."""
-        chains, swapped = len(states), np.zeros(len(self.betas) - 1)
+        chains = len(states)
         record = np.zeros((0 if self.record is None else rounds, len(self.betas), chains))
 
         def batch(field: ScoredField, first: int, last: int, alone: FloatArray, pairs: FloatArray) -> None:
             ladder = Ladder(self.betas, self.states, self.seeds, states, seeds, first, last)
-            own = np.zeros_like(swapped)
-            sweep_ladder(field, ladder, rounds, count, alone, pairs, own, record)
-            shares.append((first, own))
+            shares[first] = np.zeros(len(self.betas) - 1)
+            sweep_ladder(field, ladder, rounds, count, alone, pairs, shares[first], record)
 
-        shares: list[tuple[int, FloatArray]] = []
+        shares: dict[int, FloatArray] = {}
         assert self.inner.scores is not None
         sums = gibbs.by_batches(graph, thetas, chains, count * rounds, self.inner.scores, batch)
-        for _, own in sorted(shares, key=lambda share: share[0]):  # in the order of chains, whoever came first
-            swapped += own
+        swapped = np.sum([shares[first] for first in sorted(shares)], axis=0)  # in order, whichever ended first
         self.swapped = swapped if not len(self.swapped) else self.swapped + swapped
         self.tried += rounds * chains
         if self.record is not None:
             g = graph.arrays
             zero = thetas[:, g.node_ptr[:-1]].sum(axis=1) + thetas[:, g.table_ptr[:-1]].sum(axis=1)  # θ(0) by batch
-            own = np.searchsorted(
-                [chains * k // len(thetas) for k in range(1, len(thetas))], np.arange(chains), "right"
-            )
-            self.record += list(record + zero[own])
+            ends = [chains * (b + 1) // len(thetas) for b in range(len(thetas))]
+            self.record += list(record + np.repeat(zero, np.diff(ends, prepend=0)))
         return sums
 
     def _swap(self, ladder: list[States], energies: FloatArray) -> None:
