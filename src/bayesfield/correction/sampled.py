@@ -53,7 +53,7 @@ _HIDDEN = 8  # draws whose curvature of the hidden cells a step finds
 _NEAR = 0.03  # … until one is shorter than that, root mean square in posterior sd, …
 _LIKE_NOISE = 1.5  # … or than so many times its own noise
 _AVERAGED = 4  # ends in the average, at least
-_FINER = 0.25  # of the engine's error: 0.05 sd in every mean is six times the floor in CVM (23), 0.0125 hardly shows
+_FINER = 0.18  # of the engine's error: 0.05 sd in every mean is six times the floor in CVM (23), 0.009 a quarter of it
 _FINE = 0.5  # the same where chains are not fast, or parameters many, and a fourth of the steps must do
 
 
