@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from bayesfield.learning.objective import Objective
     from bayesfield.learning.precision.base import Precision
 
-KINDS = ("auto", "none", "mean", "variational", "draws", "profile")
 _SKEWED = 3.0  # skewness of a marginal beyond which modes of hidden variables are taken to overlap
 _FAR = 1.0  # posterior sd: largest shift of a mean that is believed to second order
 _FAR_IN_ALL = 0.5  # posterior sd: shift of all means (rms) beyond which no Gaussian fits well, wherever it stands

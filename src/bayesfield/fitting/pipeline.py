@@ -14,8 +14,8 @@ from bayesfield.correction.correct import Allowed, correct, judged
 from bayesfield.correction.cumulants import Corrected
 from bayesfield.correction.draws import made_of
 from bayesfield.fitting.display import LONG, shown
-from bayesfield.fitting.layers import by_layers
 from bayesfield.fitting.plan import SAMPLED, Planned, make_plan
+from bayesfield.fitting.planning.layers import by_layers
 from bayesfield.fitting.planning.request import Request, repeatable
 from bayesfield.fitting.priors.learned import adapted
 from bayesfield.fitting.priors.smooth import numbers_in

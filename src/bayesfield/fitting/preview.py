@@ -9,8 +9,8 @@ from typing import Any
 from bayesfield import memory
 from bayesfield.fitting.fields import read_field
 from bayesfield.fitting.graphs import read_graphs
-from bayesfield.fitting.layers import by_layers
 from bayesfield.fitting.plan import Planned, make_plan
+from bayesfield.fitting.planning.layers import by_layers
 from bayesfield.fitting.planning.request import BUDGET, Correction, Form, Request, request
 from bayesfield.fitting.sequences import read_sequences
 from bayesfield.inference.contract import Engine
