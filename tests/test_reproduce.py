@@ -94,10 +94,33 @@ def test_edge_strengths(small, figure, tmp_path, monkeypatch):
     assert "d" in pd.read_csv(tmp_path / f"{figure}.csv").columns
 
 
+def test_couplings_of_the_paper():
+    """U([−(d+ε), −d] ∪ [d, d+ε]): both signs, each as often; magnitudes fill the band, and nothing is outside it."""
+    field = bf.grid(5, 5)
+    for d, bias in ((0.1 / 4, 0.0), (2 / 4, 1.0)):
+        rng = np.random.default_rng(3)
+        drawn = np.array([cases.mixed_signs(field, d, bias, rng) for _ in range(200)])
+        fields, couplings = drawn[:, :25], drawn[:, 25:]
+        assert (fields == bias).all()
+        assert ((np.abs(couplings) >= d) & (np.abs(couplings) <= d + 0.1 / 4)).all()
+        n, signs = couplings.size, np.sign(couplings)
+        assert abs(signs.mean()) < 4 / np.sqrt(n)  # 8,000 draws: false alarm 6e-5
+        place = (np.abs(couplings) - d) / (0.1 / 4)
+        assert abs(place.mean() - 0.5) < 4 / np.sqrt(12 * n)
+        assert abs((signs * place).mean()) < 4 / np.sqrt(3 * n)  # sign and magnitude are independent
+        assert np.histogram(place, 4, (0, 1))[0].min() > n / 4 - 4 * np.sqrt(n * 3 / 16)
+
+
+def test_one_instantiation_of_the_couplings():
+    assert {case.model for case in cases.cases("fig4", 5)} == {0}
+    assert {case.model for case in cases.cases("fig2", 5)} == set(range(5))
+    assert cases.cases("fig3", 5) == [cases.Case("fig3", 5000, 0)]
+
+
 def test_truth_of_the_cases():
     field, X, prior = cases.Case("fig5", 2.0, 0).make(0)
     assert X.shape == (1000, 25)
-    assert X.mean() > 0.5  # fields of 1
+    assert X.mean() > 0.2  # fields of 1
     assert (prior.precision(field) == 1.0).all()
     field, X, prior = cases.Case("fig2", 100, 1).make(0)
     assert X.shape == (100, 25)

@@ -1,5 +1,7 @@
 """A run's folder: finished cells are kept, so that an interrupted run goes on where it was; and what the run was."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import platform
@@ -10,6 +12,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -75,6 +78,34 @@ class Store:
                 write_npz(self._path(cell).with_suffix(".npz"), **arrays)
             write_text(self._path(cell), json.dumps({"made_by": made_by(), "rows": rows}))
 
+    def keep(self, name: str, **arrays: Any) -> None:
+        """For those of this run that come later, until it is released."""
+        self._long(name).parent.mkdir(exist_ok=True)
+        write_npz(self._long(name), **{key: np.asarray(value) for key, value in arrays.items()})
+
+    def kept(self, name: str) -> dict[str, Any]:
+        """What was kept, if this version of the code did and it is whole; else nothing."""
+        settle(self._long(name))
+        try:
+            with np.load(self._long(name), allow_pickle=False) as file:
+                return {key: file[key] for key in file.files}
+        except (OSError, ValueError, EOFError, BadZipFile):
+            return {}
+
+    def release(self, name: str) -> None:
+        self._long(name).unlink(missing_ok=True)
+
+    def adopt(self, other: Store, cells: list[str]) -> int:
+        """Finished cells of another run, which this one would make alike, instead of making them again. How many."""
+        taken = [name for name in cells if not self.has(name) and other.has(name)]
+        for name in taken:
+            content = other._content(name)
+            with as_one():
+                if arrays := other.arrays(name):
+                    write_npz(self._path(name).with_suffix(".npz"), **arrays)
+                write_text(self._path(name), json.dumps(content))
+        return len(taken)
+
     def rows(self, cell: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self._content(cell)["rows"]
         return found
@@ -90,6 +121,11 @@ class Store:
     def _content(self, cell: str) -> dict[str, Any]:
         content = json.loads(read_text(self._path(cell)))
         return content if isinstance(content, dict) else {"made_by": "unknown", "rows": content}
+
+    def _long(self, name: str) -> Path:
+        """The version is part of the name: another's draws would be other draws."""
+        version = made_by().rpartition("+")[2]
+        return self.folder / "unfinished" / (re.sub(r"[^A-Za-z0-9.-]+", "-", f"{name}-{version}") + ".npz")
 
     def _path(self, cell: str) -> Path:
         return self.cells / (re.sub(r"[^A-Za-z0-9.-]+", "-", cell) + ".json")

@@ -35,7 +35,7 @@ from bayesfield.samplers.metropolis import Metropolis
 
 LINES = 100  # of a file
 SIZES = (10, 20, 30, 40, 48)
-SHOWN = 10  # files behind figures 7 and 8: the fewest, where a Gaussian has most to miss
+SHOWN = {"fig7": 10, "fig8": 48}  # files behind the figures of marginals
 PAPERS: dict[str, Method] = {
     "BL-MP": fitted(correction="none"),
     "LV-CD": chained(Langevin(), warmup=1000, guess=20),
@@ -48,8 +48,7 @@ OURS: dict[str, Method] = {
 METHODS = {**PAPERS, **OURS}
 TITLES = {
     "fig6": f"Distance to the true posterior by number of files of {LINES} lines",
-    "fig7": f"Worst marginals, {SHOWN} files",
-    "fig8": f"Best marginals, {SHOWN} files",
+    **{name: f"Worst and best marginals, {files} files" for name, files in SHOWN.items()},
 }
 
 
@@ -77,7 +76,7 @@ class DocumentComparison(Comparison):
     def __init__(self, name: str, folder: Path | None = None) -> None:
         self.name, self.folder = name, data_folder(folder)
         self.title = f"{TITLES[name]} ({source_of(self.folder)})"
-        self.histograms = {"fig7": ("worst",), "fig8": ("best",)}.get(name, ())
+        self.histograms = ("worst", "best") if name in SHOWN else ()
 
     @property
     def source(self) -> dict[str, str]:
@@ -96,7 +95,7 @@ class DocumentComparison(Comparison):
 
     def tasks(self, scale: Scale) -> list[FileCase]:
         if self.histograms:
-            return [FileCase(SHOWN, 0)]
+            return [FileCase(float(SHOWN[self.name]), 0)]
         return [FileCase(float(n), model) for n in reversed(SIZES) for model in range(scale.models)]
 
     def practice(self) -> Problem:
