@@ -95,7 +95,8 @@ class Comparison(Experiment):
             if not scores:
                 rows = [self._row(task, name, 0, float("nan"), floors[0], found, 0)]
             store.put(cell(task, name), rows, _histograms(truth.draws[0], found, scores[0][0]) if scores else None)
-        store.release(cell(task, REFERENCE))
+        if all(store.has(cell(task, name)) for name in (REFERENCE, *self.compared())):
+            store.release(cell(task, REFERENCE))
 
     def _practise(self, names: Sequence[str]) -> None:
         """Once in every process."""
@@ -148,7 +149,7 @@ class Comparison(Experiment):
 
 
 def _kept_reference(task: Any, problem: Problem, scale: Scale, store: Store, seed: int) -> Outcome:
-    """Its draws are kept while the task is not finished: they take as long as most methods."""
+    """Its draws are kept until every method of the task has been run: they take as long as most of these."""
     name = cell(task, REFERENCE)
     kept = store.kept(name)
     if kept:

@@ -9,7 +9,6 @@ import numpy as np
 
 from bayesfield.experiments.paper.comparison import Comparison
 from bayesfield.experiments.paper.documents import (
-    FILES,
     PRIOR_VARIANCE,
     data_folder,
     labelled_files,
@@ -80,7 +79,7 @@ class DocumentComparison(Comparison):
 
     @property
     def source(self) -> dict[str, str]:
-        return {"data": source_of(self.folder)}
+        return {"data": source_of(self.folder), "features of a pair": "of its first line"}
 
     def compared(self) -> Mapping[str, Method]:
         return METHODS
@@ -102,10 +101,11 @@ class DocumentComparison(Comparison):
         return self._of([0])
 
     def problem(self, task: FileCase, seed: int) -> Problem:
-        return self._of(np.random.default_rng(task.seed(0, seed)).permutation(FILES)[: int(task.x)])
+        found = len(labelled_files(self.folder, 1))
+        return self._of(np.random.default_rng(task.seed(0, seed)).permutation(found)[: int(task.x)])
 
     def _of(self, chosen: Iterable[int]) -> Problem:
         files = labelled_files(self.folder, LINES)
         crf, prior = line_crf(files), Normal(variance=PRIOR_VARIANCE)
-        data = line_sequences(crf, [files[k] for k in chosen])
+        data = line_sequences(crf, [files[k] for k in chosen], of_pair="first")
         return ChainProblem(crf, data, prior, fit_sequences(crf, data, prior=prior, correction="none"))
