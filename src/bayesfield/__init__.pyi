@@ -86,6 +86,7 @@ from bayesfield.samplers.draws import Draws, load_draws
 from bayesfield.samplers.exchange import Exchange
 from bayesfield.samplers.langevin import Langevin
 from bayesfield.samplers.metropolis import Metropolis
+from bayesfield.samplers.moller import Moller
 from bayesfield.samplers.nuts import NUTS
 from bayesfield.samplers.sample import sample_graphs, sample_posterior, sample_sequences
 from bayesfield.types import (
@@ -153,6 +154,7 @@ __all__ = [
     "MarkovChain",
     "MaxMargin",
     "Metropolis",
+    "Moller",
     "Normal",
     "OrdinalNetwork",
     "Outcome",

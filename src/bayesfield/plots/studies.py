@@ -18,8 +18,8 @@ def score_curves(table: pd.DataFrame, x: str, label: str, floor: str, baselines:
     """CVM against N or d, a curve for each method: mean over models and sets, bars from model to model, or, where
     there is one model, from set to set.
 
-    table: columns method, x, model, set, cvm, converged. floor: the method that shows what chance leaves. baselines: methods
-    drawn with dashes. Points where some run did not converge are hollow.
+    table: columns method, x, model, set, cvm, converged. floor: the method that shows what chance leaves. baselines:
+    methods drawn with dashes. Points where some run did not converge are hollow.
     """
     with mpl.rc_context({"axes.spines.top": False, "axes.spines.right": False}):
         figure, axes = plt.subplots(figsize=(7.2, 4.6), layout="constrained")

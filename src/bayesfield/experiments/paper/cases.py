@@ -1,9 +1,9 @@
 """The paper's simulated problems: 5×5 grids with states ±1.
 
 Figures 2 and 3: fields and couplings ~ N(0, 0.5²), N cases. Figures 4 and 5: couplings from
-U([−(d+ε), −d] ∪ [d, d+ε]) with ε = 0.1/4, all fields 0 (figure 4) or 1 (figure 5), one instantiation of them, and here
-1,000 cases. ``Case.x`` is 4d: the paper's d are 0.1/4 to 2/4. The paper does not state its prior: here it is N(0, 0.25 I),
-the generating distribution, for the first two figures, and N(0, I) for the others.
+U([−(d+ε), −d] ∪ [d, d+ε]) with ε = 0.1/4, all fields 0 (figure 4) or 1 (figure 5), one instantiation of them, and
+here 1,000 cases. ``Case.x`` is 4d: the paper's d are 0.1/4 to 2/4. The paper does not state its prior: here it is
+N(0, 0.25 I), the generating distribution, for the first two figures, and N(0, I) for the others.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ class Case:
         if axis(self.figure) == "N":
             truth, prior = 0.5 * rng.normal(size=field.n_parameters), Normal(variance=0.25)
         else:
-            truth, prior = mixed_signs(field, self.x / 4, 1.0 if self.figure == "fig5" else 0.0, rng), Normal(variance=1.0)
+            truth, prior = (
+                mixed_signs(field, self.x / 4, 1.0 if self.figure == "fig5" else 0.0, rng),
+                Normal(variance=1.0),
+            )
         return field, sample(field, truth, self.size, rng), prior
 
 

@@ -24,13 +24,15 @@ from bayesfield.experiments.paper.methods import (
     Problem,
     Scale,
     chained,
-    few_steps,
+    exact_chains,
     fitted,
 )
 from bayesfield.fitting.sequences import fit_sequences
 from bayesfield.model.prior import Normal
+from bayesfield.samplers.exchange import Exchange
 from bayesfield.samplers.langevin import Langevin
 from bayesfield.samplers.metropolis import Metropolis
+from bayesfield.samplers.moller import Moller
 
 LINES = 100  # of a file
 SIZES = (10, 20, 30, 40, 48)
@@ -38,11 +40,13 @@ SHOWN = {"fig7": 10, "fig8": 48}  # files behind the figures of marginals
 PAPERS: dict[str, Method] = {
     "BL-MP": fitted(correction="none"),
     "LV-CD": chained(Langevin(), warmup=1000, guess=20),
-    "Metropolis": few_steps(Metropolis()),
+    "Metropolis": exact_chains(Metropolis(), thin=200),
 }
 OURS: dict[str, Method] = {
     "BL-MP + correction": fitted(correction="variational"),
     "EP": fitted(method="ep"),
+    "exchange": exact_chains(Exchange(), thin=250),
+    "Møller": exact_chains(Moller(), thin=150, share=0.25),
 }
 METHODS = {**PAPERS, **OURS}
 TITLES = {
