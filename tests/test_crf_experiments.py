@@ -12,7 +12,9 @@ from bayesfield.experiments.paper.predictors import scores, total_variation
 from bayesfield.experiments.store import Store
 from bayesfield.prediction.tally import Prediction
 
-TINY = methods.Scale("tiny", models=1, sets=1, draws=100, restarts=2, exchange_draws=10, exchange_thin=2)
+TINY = methods.Scale(
+    "tiny", models=1, sets=1, draws=100, restarts=2, exchange_draws=10, exchange_thin=2, exact_draws=10
+)
 
 
 @pytest.fixture
@@ -28,7 +30,7 @@ def small(monkeypatch, elsewhere):
     monkeypatch.setattr(document_comparison, "SIZES", (2, 3))
     monkeypatch.setattr(document_comparison, "SHOWN", {"fig7": 2, "fig8": 3})
     monkeypatch.setattr(document_comparison, "LINES", 60)
-    quick = {name: document_comparison.METHODS[name] for name in ("BL-MP", "LV-CD", "Metropolis", "EP")}
+    quick = {name: document_comparison.METHODS[name] for name in ("BL-MP", "LV-CD", "Metropolis", "EP", "exchange")}
     monkeypatch.setattr(document_comparison, "METHODS", quick)
     return quick
 
@@ -115,7 +117,7 @@ def test_files_of_the_faq_where_they_are(monkeypatch, tmp_path):
     y = np.array([0, 1, 2, 2, 3, 1] * 4, dtype=np.uint8)
     np.savez(tmp_path / "faq" / "faq_features.npz", X=X, y=y, ptr=np.array([0, 12, 24]))
     files = documents.labelled_files(tmp_path, 5)
-    assert documents.source_of(tmp_path) == "FAQ"
+    assert documents.source_of(tmp_path) == "FAQ stand-in"
     assert [len(f.labels) for f in files] == [5, 5]
     assert files[0].labels == ["question", "answer", "answer", "question", "question"]
     crf = documents.line_crf(files)

@@ -48,6 +48,7 @@ class Scale:
     exchange_thin: int
     patience: int = 2  # times its usual autocorrelation time that a chain is thinned by at most
     exact_draws: int = 2000  # in all, of samplers that are exact and slow, where there are enough to be compared
+    exact_thin: float = 1.0  # times their autocorrelation time that these are thinned by
 
 
 QUICK = Scale(
@@ -55,7 +56,16 @@ QUICK = Scale(
 )
 PAPER = Scale("paper", models=5, sets=10, draws=10_000, restarts=5, exchange_draws=200, exchange_thin=250)
 PRACTICE = Scale(
-    "practice", models=1, sets=1, draws=10, restarts=2, exchange_draws=16, exchange_thin=1, patience=1, exact_draws=16
+    "practice",
+    models=1,
+    sets=1,
+    draws=10,
+    restarts=2,
+    exchange_draws=16,
+    exchange_thin=1,
+    patience=1,
+    exact_draws=16,
+    exact_thin=0.0,
 )
 SCALES = {scale.name: scale for scale in (QUICK, PAPER)}
 
@@ -181,13 +191,15 @@ def few_steps(sampler: Sampler) -> Method:
 
 
 def exact_chains(sampler: Sampler, thin: int, share: float = 1.0) -> Method:
-    """An exact sampler, from restarts: one set of draws, enough for R-hat to tell. thin: about its autocorrelation time.
-    share: of the scale's number of such draws."""
+    """An exact sampler, from restarts: one set of draws, enough for R-hat to tell.
+
+    thin: about its autocorrelation time. share: of the scale's number of such draws.
+    """
 
     def run(problem: Problem, scale: Scale, seed: np.random.SeedSequence) -> Outcome:
         begun = time.process_time()
         each = -(-round(share * scale.exact_draws) // scale.restarts)
-        own = thin if scale.exact_draws >= QUICK.exact_draws else 1
+        own = max(1, round(scale.exact_thin * thin))
         length = Length(each, scale.restarts, 20 * own, own)
         made = problem.sample(sampler, length, int(seed.generate_state(1)[0]))
         mpsrf, worst = diagnostics.multivariate_r_hat(made.values), float(np.nanmax(diagnostics.r_hat(made.values)))
