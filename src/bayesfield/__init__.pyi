@@ -49,6 +49,7 @@ from bayesfield.learning.layers.ascent import LayerChains
 from bayesfield.learning.search.contrastive import ContrastiveDivergence
 from bayesfield.learning.search.elastic.elastic_net import ElasticNet
 from bayesfield.learning.search.iterative_scaling import IterativeScaling
+from bayesfield.learning.search.moment_matching import PseudoMoments
 from bayesfield.learning.search.pseudo_likelihood import PseudoLikelihood
 from bayesfield.model.adaptive_prior import ARD, Cauchy, Templates
 from bayesfield.model.builders import chain, grid, grid_edges, pairwise, potts
@@ -165,6 +166,7 @@ __all__ = [
     "Prediction",
     "PredictiveCheck",
     "PseudoLikelihood",
+    "PseudoMoments",
     "RandomField",
     "Reweighted",
     "Sampled",

@@ -51,9 +51,9 @@ def predict_sequences(
     "auto" is "sequence" where labels mark spans, as B-, I- and O do, and "marginal" elsewhere. n_draws: of the
     parameters, for all but "map". tie: strength of the super-graph's ties.
 
-    Of the quadratic correction G: distance: of labels whose couplings it keeps; float("inf") for all pairs, None for all
-    of G. terms: "centred" or "whole", what is kept of terms of more than one label (prediction.quadratic). about: "mean",
-    or "mode" as in the paper, where log Z is expanded.
+    Of the quadratic correction G: distance: of labels whose couplings it keeps; float("inf") for all pairs, None for
+    all of G. terms: "centred" or "whole", what is kept of terms of more than one label (prediction.quadratic). about:
+    "mean", or "mode" as in the paper, where log Z is expanded.
     """
     predictor = resolved(posterior, predictor, chains=True)
     posterior = checked(posterior, predictor, n_draws)

@@ -14,13 +14,13 @@ nothing larger than an instance's own labels. M couples all positions, by terms 
   changed at a time.
 * a distance d: couplings of labels up to d edges apart; infinite, of all. With 1 all that is kept lies on the field's
   own graph, where an exact engine is exact.
-* ``terms`` "centred": each coupling of two labels about its mean, and those of a pair's feature with itself and with its
-  two labels; all else of pairs goes, with what it says of one label or of two. "whole": G written out in indicators,
-  θᵀs − (Mb)ᵀs + ½ sᵀMs; of that every term of one or two labels (no more than d edges apart) stays as it is, −Mb in
-  full, and those of three and four labels go.
+* ``terms`` "centred": each coupling of two labels about its mean, and those of a pair's feature with itself and with
+  its two labels; all else of pairs goes, with what it says of one label or of two. "whole": G written out in
+  indicators, θᵀs − (Mb)ᵀs + ½ sᵀMs; of that every term of one or two labels (no more than d edges apart) stays as it
+  is, −Mb in full, and those of three and four labels go.
 
-The paper's m is λ_MP, with the posterior N(λ_MP, P⁻¹): ``about`` "mode". About "mean", the corrected one, the Gaussian is
-the one that the rest of the library averages over.
+The paper's m is λ_MP, with the posterior N(λ_MP, P⁻¹): ``about`` "mode". About "mean", the corrected one, the Gaussian
+is the one that the rest of the library averages over.
 """
 
 from __future__ import annotations

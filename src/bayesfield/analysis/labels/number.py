@@ -1,10 +1,13 @@
 """The posterior probability of each number of labels behind an image, by two ways that share nothing but the model.
 
-``label_evidence``: log p(y|K) of each K by itself. Replicas at powers t of the likelihood, from the prior (t = 0) to
-the posterior (t = 1), change places, and log p(y|K) = Σ_r log E_{t_r}[p(y|z, η)^{t_{r+1} − t_r}] (stepping stones: Xie
-et al. 2011). ``label_jumps``: one chain over K, labels and coupling (reversible jump: Green 1995; hidden Potts fields:
-Green & Richardson 2002), whose share of time at K is P(K|y). Emissions are integrated out where K moves, so that a jump
-is a split of a label's sites in two, or a join, by restricted Gibbs scans (Jain & Neal 2004).
+``label_evidence``: p(y|K) of each K by itself, along two paths. Without coupling the labels are those of a mixture, and
+replicas at powers t of its likelihood, which change places, give log p(y|K, β = 0) = Σ_r log E_{t_r}[p(y|z, η)^{Δt}]
+(stepping stones: Xie et al. 2011). From there log p(y|K, β) grows by ∫ (E[S|y, β'] − E[S|β']) dβ', with replicas at
+fixed couplings; and p(y|K) is its mean over the prior of β.
+
+``label_jumps``: one chain over K, labels and coupling (reversible jump: Green 1995; hidden Potts fields: Green &
+Richardson 2002), whose share of time at K is P(K|y). Emissions are integrated out where K moves, so that a jump is a
+split of a label's sites in two, or a join, by restricted Gibbs scans (Jain & Neal 2004).
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.interpolate import CubicSpline
 from scipy.special import logsumexp
 
 from bayesfield import parallel
@@ -22,7 +26,8 @@ from bayesfield.kernels.gibbs import number as kernel
 from bayesfield.model.lattices import Offset
 from bayesfield.types import FloatArray, InvalidInput
 
-_REPLICAS, _POWER = 24, 5.0  # heats of the likelihood: (r/(R − 1))^5
+_REPLICAS, _POWER = 40, 3.0  # heats of the likelihood without coupling: (r/(R − 1))^3
+_COUPLINGS = 31  # at which labels are drawn given y
 _BURN = 0.2  # of rounds that do not count
 _BATCHES = 10
 _SCANS = 4  # restricted Gibbs scans before a jump's own
@@ -132,17 +137,48 @@ def _evidence(seen: Observed, K: int, rounds: int, seed: int) -> tuple[float, fl
     image, n = seen.image, seen.graph.n
     if K == 1:
         return float(kernel.log_marginal(n, image.y.sum(), (image.y**2).sum(), image.hyper)), 0.0
-    heats = np.linspace(0.0, 1.0, _REPLICAS) ** _POWER
-    rng = np.random.default_rng(seed)
-    z = rng.integers(0, K, (_REPLICAS, n)).astype(np.int8)
-    beta = np.full(_REPLICAS, 0.25 * image.highest)
-    eta = np.zeros((_REPLICAS, 2, K))
-    likelihood = np.empty((rounds, _REPLICAS))
-    kernel.tempered(image, K, heats, z, beta, eta, parallel.chain_seeds(seed, _REPLICAS), likelihood)
-    kept = likelihood[int(_BURN * rounds) :, :-1] * np.diff(heats)
-    total = float(np.sum(logsumexp(kept, axis=0) - np.log(len(kept))))
-    parts = [np.sum(logsumexp(part, axis=0) - np.log(len(part))) for part in np.array_split(kept, _BATCHES)]
+    first, second = np.random.SeedSequence(seed).generate_state(2)
+    gains, same = _uncoupled(image, K, rounds, int(first)), _coupled(image, K, rounds, int(second))
+    total = _assembled(image, K, gains, same)
+    parts = [_assembled(image, K, *part) for part in zip(_parts(gains), _parts(same), strict=True)]
     return total, float(np.std(parts, ddof=1) / np.sqrt(_BATCHES))
+
+
+def _parts(series: FloatArray) -> list[FloatArray]:
+    return np.array_split(series, _BATCHES)
+
+
+def _uncoupled(image: kernel.Image, K: int, rounds: int, seed: int) -> FloatArray:
+    """log p(y|z, η) times the step to the next heat, (rounds, R − 1)."""
+    heats = np.linspace(0.0, 1.0, _REPLICAS) ** _POWER
+    z, eta = _started(image, K, _REPLICAS, seed)
+    likelihood = np.empty((rounds, _REPLICAS))
+    kernel.tempered(image, K, heats, z, eta, parallel.chain_seeds(seed, _REPLICAS), likelihood)
+    result: FloatArray = likelihood[int(_BURN * rounds) :, :-1] * np.diff(heats)
+    return result
+
+
+def _coupled(image: kernel.Image, K: int, rounds: int, seed: int) -> FloatArray:
+    """Equal pairs given y, (rounds, _COUPLINGS)."""
+    z, eta = _started(image, K, _COUPLINGS, seed)
+    same, betas = np.empty((rounds, _COUPLINGS)), np.linspace(0.0, image.highest, _COUPLINGS)
+    kernel.along(image, K, betas, z, eta, parallel.chain_seeds(seed, _COUPLINGS), same)
+    return same[int(_BURN * rounds) :]
+
+
+def _started(image: kernel.Image, K: int, replicas: int, seed: int) -> tuple[np.ndarray, FloatArray]:
+    z = np.random.default_rng(seed).integers(0, K, (replicas, len(image.y))).astype(np.int8)
+    return z, np.zeros((replicas, 2, K))
+
+
+def _assembled(image: kernel.Image, K: int, gains: FloatArray, same: FloatArray) -> float:
+    """log p(y|K) from both paths: log ∫ p(β) p(y|K, β) dβ."""
+    at_zero = float(np.sum(logsumexp(gains, axis=0) - np.log(len(gains))))
+    beta = np.linspace(0.0, image.highest, image.log_z.shape[1])
+    given = CubicSpline(np.linspace(0.0, image.highest, _COUPLINGS), same.mean(axis=0)).antiderivative()(beta)
+    free = image.log_z[K] - image.log_z[K, 0]
+    prior = -0.5 * (beta / image.hyper[3]) ** 2
+    return at_zero + float(logsumexp(prior + given - free) - logsumexp(prior))
 
 
 def _r_hat(numbers: FloatArray) -> float:

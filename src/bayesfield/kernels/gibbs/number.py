@@ -1,4 +1,4 @@
-"""Chains of hidden Potts labels with Gaussian emissions whose number of labels is fixed (tempered) or moves (jumps).
+"""Chains of hidden Potts labels with Gaussian emissions whose number of labels is fixed or moves.
 
 Of y (n,), standardised, with labels z: p(z|β, K) = e^{β S(z)} / Z_K(β), S the equal pairs; y_i | z_i = k ~
 N(μ_k, σ_k²); σ_k² ~ IG(a, b), μ_k | σ_k² ~ N(0, σ_k²/κ); β ~ half-normal with sd c on [0, highest]. A label's emission
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfield.kernels.gibbs.general import uniform
-from bayesfield.kernels.gibbs.labels import clusters, equal_pairs
+from bayesfield.kernels.gibbs.labels import equal_pairs
 from bayesfield.kernels.jit import jit
 from bayesfield.types import FloatArray, IntArray
 
@@ -132,39 +132,53 @@ def coupling(image: Image, K: int, beta: float, z: np.ndarray, step: float, seed
 
 @jit
 def tempered(
-    image: Image,
-    K: int,
-    heats: FloatArray,
-    z: np.ndarray,
-    beta: FloatArray,
-    eta: FloatArray,
-    seeds: np.ndarray,
-    likelihood: FloatArray,
+    image: Image, K: int, heats: FloatArray, z: np.ndarray, eta: FloatArray, seeds: np.ndarray, likelihood: FloatArray
 ) -> None:
-    """Replicas of K labels, z (R, n), beta (R,), eta (R, 2, K), at the powers ``heats`` of the likelihood, which change
-    places. likelihood: (T, R), log p(y|z, η) at every heat after each of T rounds. The first, of heat 0, also moves by
-    clusters."""
-    R, parent = len(heats), np.empty(len(image.y), dtype=np.int32)
+    """Replicas of K labels without coupling, z (R, n), eta (R, 2, K), at the powers ``heats`` of the likelihood, which
+    change places. likelihood: (T, R), log p(y|z, η) at every heat after each of T rounds."""
+    R = len(heats)
     here = np.empty(R)
     for t in range(len(likelihood)):
         for r in range(R):
-            if heats[r] == 0.0:
-                bond = 1.0 - np.exp(-beta[r])
-                clusters(image.ptr, image.neighbour, bond, K, z[r], parent, seeds[r])
             emissions(image, K, z[r], heats[r], eta[r], seeds[r])
-            here[r] = labels_given(image, K, beta[r], heats[r], eta[r], z[r], seeds[r])
-            beta[r] = coupling(image, K, beta[r], z[r], 0.15, seeds[r])
+            here[r] = labels_given(image, K, 0.0, heats[r], eta[r], z[r], seeds[r])
         for r in range(t % 2, R - 1, 2):
             gain = (heats[r + 1] - heats[r]) * (here[r] - here[r + 1])
             if np.log(uniform(seeds[r]) + _TINY) < gain:
                 here[r], here[r + 1] = here[r + 1], here[r]
-                beta[r], beta[r + 1] = beta[r + 1], beta[r]
-                for i in range(z.shape[1]):
-                    z[r, i], z[r + 1, i] = z[r + 1, i], z[r, i]
-                for k in range(K):
-                    eta[r, 0, k], eta[r + 1, 0, k] = eta[r + 1, 0, k], eta[r, 0, k]
-                    eta[r, 1, k], eta[r + 1, 1, k] = eta[r + 1, 1, k], eta[r, 1, k]
+                _exchanged(z, eta, r)
         likelihood[t] = here
+
+
+@jit
+def along(
+    image: Image, K: int, betas: FloatArray, z: np.ndarray, eta: FloatArray, seeds: np.ndarray, same: FloatArray
+) -> None:
+    """Replicas of K labels given y at fixed couplings, which change places. same: (T, R), equal pairs at every coupling
+    after each of T rounds."""
+    R = len(betas)
+    here = np.empty(R)
+    for t in range(len(same)):
+        for r in range(R):
+            emissions(image, K, z[r], 1.0, eta[r], seeds[r])
+            labels_given(image, K, betas[r], 1.0, eta[r], z[r], seeds[r])
+            here[r] = equal_pairs(image.ptr, image.neighbour, z[r])
+        for r in range(t % 2, R - 1, 2):
+            gain = (betas[r + 1] - betas[r]) * (here[r] - here[r + 1])
+            if np.log(uniform(seeds[r]) + _TINY) < gain:
+                here[r], here[r + 1] = here[r + 1], here[r]
+                _exchanged(z, eta, r)
+        same[t] = here
+
+
+@jit
+def _exchanged(z: np.ndarray, eta: FloatArray, r: int) -> None:
+    """Replicas r and r + 1 change places."""
+    for i in range(z.shape[1]):
+        z[r, i], z[r + 1, i] = z[r + 1, i], z[r, i]
+    for k in range(eta.shape[2]):
+        eta[r, 0, k], eta[r + 1, 0, k] = eta[r + 1, 0, k], eta[r, 0, k]
+        eta[r, 1, k], eta[r + 1, 1, k] = eta[r + 1, 1, k], eta[r, 1, k]
 
 
 @jit
