@@ -16,9 +16,19 @@ import bayesfield as bf
 from bayesfield import diagnostics
 from bayesfield.diagnostics import cramer_von_mises
 from bayesfield.experiments.paper.cases import CASES, mixed_signs
+from bayesfield.experiments.paper.document_comparison import LINES
+from bayesfield.experiments.paper.documents import (
+    PRIOR_VARIANCE,
+    data_folder,
+    labelled_files,
+    line_crf,
+    line_sequences,
+    source_of,
+)
 from bayesfield.fitting.sequences import fit_sequences
 from bayesfield.learning.phases.cases import field_objective
 from bayesfield.model.conditional import CRF, as_sequences
+from bayesfield.prediction.chain import predict_sequences
 from bayesfield.samplers.sample import sample_sequences
 from benchmarks.timing import Report, Watch
 
@@ -38,6 +48,7 @@ def run(watch: Watch) -> list[Report]:
         "BL-MP by number of cases": _by_cases,
         "Widths by expectation propagation": _propagation,
         "Exact samplers on small grids": _small_grids,
+        "Labels of lines by the most probable weights": _lines,
     }
     return [make(title, watch) for title, make in asked.items() if watch.wants(title)]
 
@@ -104,6 +115,7 @@ def _by_cases(title: str, watch: Watch) -> Report:
         "prior variance 1": (1.0, _to_the_end(bf.Bethe())),
         "prior variance 100": (100.0, _to_the_end(bf.Bethe())),
         "prior variance 0.25, exact covariance": (0.25, _to_the_end(None)),
+        "BL-BP, prior variance 0.25": (0.25, _by_bethe),
         "prior variance 0.25, steepest ascent until a case's gradient is below 1e-2": (0.25, _stopped(1e-2)),
         "prior variance 0.25, steepest ascent until a case's gradient is below 1e-3": (0.25, _stopped(1e-3)),
     }
@@ -141,6 +153,12 @@ def _to_the_end(response: Any) -> Callable[..., np.ndarray]:
         return _laplace(field, X, prior, response).sample(DRAWS, rng)
 
     return draws
+
+
+def _by_bethe(field: bf.RandomField, X: Any, prior: bf.Normal, rng: np.random.Generator) -> np.ndarray:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return bf.fit(field, X, prior, bf.Bethe(), correction="none").sample(DRAWS, rng)
 
 
 def _stopped(limit: float) -> Callable[..., np.ndarray]:
@@ -244,6 +262,29 @@ def _labels(crf: CRF, data: Any, rng: np.random.Generator) -> list[list[int]]:
     drawn = chain_drawn(ChainArrays(data.ptr, data.which), *potentials(crf, data, rng.normal(size=6)), rng)
     assert drawn is not None
     return [[crf.labels[k] for k in part] for part in np.split(drawn, data.ptr[1:-1])]
+
+
+# --- lines of files ---------------------------------------------------------------------------------------------------
+
+
+def _lines(title: str, watch: Watch) -> Report:
+    """Share of wrong labels in the files that were learned from, and in the others."""
+    rows, folder = [], data_folder(None)
+    files = labelled_files(folder, LINES)
+    crf = line_crf(files)
+    for number in (10, 20, 40):
+        wrong = np.zeros((2, 5))
+        for draw in range(5):
+            watch.tell(f"{number} files, draw {draw}")
+            order = np.random.default_rng([draw, number]).permutation(len(files))
+            parts = [line_sequences(crf, [files[k] for k in own], "first") for own in np.split(order, [number])]
+            posterior = fit_sequences(crf, parts[0], prior=bf.Normal(variance=PRIOR_VARIANCE), correction="none")
+            for k, part in enumerate(parts):
+                wrong[k, draw] = np.mean(predict_sequences(posterior, part, "map").labels != part.labels)
+        rows.append((str(number), *(f"{v:.1%}" for v in wrong.mean(axis=1))))
+    columns = ("files", "lines of these files wrong", "lines of other files wrong")
+    notes = (f"{source_of(folder)}: {len(files)} files of {LINES} lines, means over 5 draws of files",)
+    return Report(title, columns, rows, notes)
 
 
 # --- small grids ------------------------------------------------------------------------------------------------------

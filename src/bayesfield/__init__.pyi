@@ -3,6 +3,8 @@
 from bayesfield.analysis.centrality import centrality
 from bayesfield.analysis.compare import GroupComparison, compare, compare_groups
 from bayesfield.analysis.contacts import contact_scores
+from bayesfield.analysis.labels.image import NumberPrior
+from bayesfield.analysis.labels.number import LabelNumber, label_evidence, label_jumps
 from bayesfield.analysis.leave_one_out import Loo, loo
 from bayesfield.analysis.predictive_check import PredictiveCheck, predictive_check
 from bayesfield.analysis.query import query, query_scores
@@ -146,6 +148,7 @@ __all__ = [
     "IsingNetwork",
     "IterativeScaling",
     "Kikuchi",
+    "LabelNumber",
     "Labelling",
     "Langevin",
     "LatticeField",
@@ -157,6 +160,7 @@ __all__ = [
     "Metropolis",
     "Moller",
     "Normal",
+    "NumberPrior",
     "OrdinalNetwork",
     "Outcome",
     "Plan",
@@ -210,6 +214,8 @@ __all__ = [
     "hidden_field",
     "hidden_potts",
     "infer",
+    "label_evidence",
+    "label_jumps",
     "laplace",
     "load",
     "load_draws",

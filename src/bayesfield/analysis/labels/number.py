@@ -1,7 +1,7 @@
 """The posterior probability of each number of labels behind an image, by two ways that share nothing but the model.
 
 ``label_evidence``: p(y|K) of each K by itself, along two paths. Without coupling the labels are those of a mixture, and
-replicas at powers t of its likelihood, which change places, give log p(y|K, β = 0) = Σ_r log E_{t_r}[p(y|z, η)^{Δt}]
+replicas at powers t of its likelihood, which change places, give log p(y|K, β = 0) = Σ_r log E_{t_r}[p(y|η)^{Δt}]
 (stepping stones: Xie et al. 2011). From there log p(y|K, β) grows by ∫ (E[S|y, β'] − E[S|β']) dβ', with replicas at
 fixed couplings; and p(y|K) is its mean over the prior of β.
 
@@ -149,26 +149,21 @@ def _parts(series: FloatArray) -> list[FloatArray]:
 
 
 def _uncoupled(image: kernel.Image, K: int, rounds: int, seed: int) -> FloatArray:
-    """log p(y|z, η) times the step to the next heat, (rounds, R − 1)."""
+    """log p(y|η) times the step to the next heat, (rounds, R − 1)."""
     heats = np.linspace(0.0, 1.0, _REPLICAS) ** _POWER
-    z, eta = _started(image, K, _REPLICAS, seed)
-    likelihood = np.empty((rounds, _REPLICAS))
-    kernel.tempered(image, K, heats, z, eta, parallel.chain_seeds(seed, _REPLICAS), likelihood)
+    eta, likelihood = np.zeros((_REPLICAS, 2, K)), np.empty((rounds, _REPLICAS))
+    kernel.mixtures(image, heats, eta, parallel.chain_seeds(seed, _REPLICAS), likelihood)
     result: FloatArray = likelihood[int(_BURN * rounds) :, :-1] * np.diff(heats)
     return result
 
 
 def _coupled(image: kernel.Image, K: int, rounds: int, seed: int) -> FloatArray:
     """Equal pairs given y, (rounds, _COUPLINGS)."""
-    z, eta = _started(image, K, _COUPLINGS, seed)
+    z = np.random.default_rng(seed).integers(0, K, (_COUPLINGS, len(image.y))).astype(np.int8)
+    eta = np.zeros((_COUPLINGS, 2, K))
     same, betas = np.empty((rounds, _COUPLINGS)), np.linspace(0.0, image.highest, _COUPLINGS)
     kernel.along(image, K, betas, z, eta, parallel.chain_seeds(seed, _COUPLINGS), same)
     return same[int(_BURN * rounds) :]
-
-
-def _started(image: kernel.Image, K: int, replicas: int, seed: int) -> tuple[np.ndarray, FloatArray]:
-    z = np.random.default_rng(seed).integers(0, K, (replicas, len(image.y))).astype(np.int8)
-    return z, np.zeros((replicas, 2, K))
 
 
 def _assembled(image: kernel.Image, K: int, gains: FloatArray, same: FloatArray) -> float:

@@ -69,8 +69,8 @@ def log_partition(image: Image, K: int, beta: float) -> float:
 
 
 @jit
-def emissions(image: Image, K: int, z: np.ndarray, heat: float, eta: FloatArray, seed: np.ndarray) -> None:
-    """Draw μ and log σ² of every label, eta (2, K), given labels, the likelihood to the power ``heat``."""
+def emissions(image: Image, K: int, z: np.ndarray, eta: FloatArray, seed: np.ndarray) -> None:
+    """Draw μ and log σ² of every label, eta (2, K), given labels."""
     kappa, a, b = image.hyper[0], image.hyper[1], image.hyper[2]
     sums = np.zeros((K, 3))
     for i in range(len(z)):
@@ -79,7 +79,7 @@ def emissions(image: Image, K: int, z: np.ndarray, heat: float, eta: FloatArray,
         sums[k, 1] += image.y[i]
         sums[k, 2] += image.y[i] * image.y[i]
     for k in range(K):
-        count, first, second = heat * sums[k, 0], heat * sums[k, 1], heat * sums[k, 2]
+        count, first, second = sums[k, 0], sums[k, 1], sums[k, 2]
         scale = b + 0.5 * (second - first * first / (kappa + count))
         variance = scale / gamma(a + 0.5 * count, seed)
         eta[0, k] = first / (kappa + count) + np.sqrt(variance / (kappa + count)) * normal(seed)
@@ -87,11 +87,9 @@ def emissions(image: Image, K: int, z: np.ndarray, heat: float, eta: FloatArray,
 
 
 @jit
-def labels_given(
-    image: Image, K: int, beta: float, heat: float, eta: FloatArray, z: np.ndarray, seed: np.ndarray
-) -> float:
-    """Draw every label once. Gives log p(y|z, η) of the labels drawn, not tempered."""
-    w, log_p, total_log = np.empty(K), np.empty(K), 0.0
+def labels_given(image: Image, K: int, beta: float, eta: FloatArray, z: np.ndarray, seed: np.ndarray) -> None:
+    """Draw every label once."""
+    w, log_p = np.empty(K), np.empty(K)
     inverse = np.exp(-eta[1])
     power = np.exp(beta * np.arange(16.0))
     for i in range(len(z)):
@@ -105,15 +103,13 @@ def labels_given(
             w[z[image.neighbour[e]]] += 1.0
         total = 0.0
         for k in range(K):
-            w[k] = power[int(w[k])] * np.exp(heat * (log_p[k] - top))
+            w[k] = power[int(w[k])] * np.exp(log_p[k] - top)
             total += w[k]
         left, label = uniform(seed) * total, 0
         while label < K - 1 and left >= w[label]:
             left -= w[label]
             label += 1
         z[i] = label
-        total_log += log_p[label]
-    return total_log
 
 
 @jit
@@ -131,23 +127,107 @@ def coupling(image: Image, K: int, beta: float, z: np.ndarray, step: float, seed
 
 
 @jit
-def tempered(
-    image: Image, K: int, heats: FloatArray, z: np.ndarray, eta: FloatArray, seeds: np.ndarray, likelihood: FloatArray
-) -> None:
-    """Replicas of K labels without coupling, z (R, n), eta (R, 2, K), at the powers ``heats`` of the likelihood, which
-    change places. likelihood: (T, R), log p(y|z, η) at every heat after each of T rounds."""
-    R = len(heats)
-    here = np.empty(R)
+def mixtures(image: Image, heats: FloatArray, eta: FloatArray, seeds: np.ndarray, likelihood: FloatArray) -> None:
+    """Replicas of the emissions of labels without coupling, eta (R, 2, K), at the powers ``heats`` of the likelihood
+    log p(y|η) = Σ_i log (1/K) Σ_k N(y_i; μ_k, σ_k²), labels summed over, which change places. The first, of heat 0, is
+    drawn from the prior. likelihood: (T, R), at every heat after each of T rounds."""
+    R, K, n = eta.shape[0], eta.shape[2], len(image.y)
+    each, total = np.empty((R, K, n)), np.empty((R, n))
+    fresh, here = np.empty(n), np.empty(R)
+    for r in range(R):
+        _from_prior(image, eta[r], seeds[r])
+        for k in range(K):
+            _density(image.y, eta[r, 0, k], eta[r, 1, k], each[r, k])
+        here[r] = _mixed(each[r], total[r])
     for t in range(len(likelihood)):
         for r in range(R):
-            emissions(image, K, z[r], heats[r], eta[r], seeds[r])
-            here[r] = labels_given(image, K, 0.0, heats[r], eta[r], z[r], seeds[r])
+            if heats[r] == 0.0:
+                _from_prior(image, eta[r], seeds[r])
+                for k in range(K):
+                    _density(image.y, eta[r, 0, k], eta[r, 1, k], each[r, k])
+                here[r] = _mixed(each[r], total[r])
+            else:
+                for k in range(K):
+                    here[r] = _moved(image, k, heats[r], eta[r], each[r], total[r], fresh, here[r], seeds[r])
+                here[r] = _mixed(each[r], total[r])  # anew, so that rounding does not add up
         for r in range(t % 2, R - 1, 2):
             gain = (heats[r + 1] - heats[r]) * (here[r] - here[r + 1])
             if np.log(uniform(seeds[r]) + _TINY) < gain:
                 here[r], here[r + 1] = here[r + 1], here[r]
-                _exchanged(z, eta, r)
+                _swap(eta[r].reshape(-1), eta[r + 1].reshape(-1))
+                _swap(each[r].reshape(-1), each[r + 1].reshape(-1))
+                _swap(total[r], total[r + 1])
         likelihood[t] = here
+
+
+@jit
+def _swap(one: FloatArray, other: FloatArray) -> None:
+    for i in range(len(one)):
+        one[i], other[i] = other[i], one[i]
+
+
+@jit
+def _from_prior(image: Image, eta: FloatArray, seed: np.ndarray) -> None:
+    for k in range(eta.shape[1]):
+        variance = image.hyper[2] / gamma(image.hyper[1], seed)
+        eta[0, k] = np.sqrt(variance / image.hyper[0]) * normal(seed)
+        eta[1, k] = np.log(variance)
+
+
+@jit
+def _density(y: FloatArray, mean: float, log_variance: float, out: FloatArray) -> None:
+    scale, level = 0.5 * np.exp(-log_variance), np.exp(-0.5 * (log_variance + _LOG_TAU))
+    for i in range(len(y)):
+        away = y[i] - mean
+        out[i] = level * np.exp(-away * away * scale)
+
+
+@jit
+def _mixed(each: FloatArray, total: FloatArray) -> float:
+    """log p(y|η), and the sums over labels."""
+    result = 0.0
+    for i in range(len(total)):
+        total[i] = 0.0
+        for k in range(len(each)):
+            total[i] += each[k, i]
+        result += np.log(total[i] / len(each) + _TINY)
+    return result
+
+
+@jit
+def _log_prior(image: Image, mean: float, log_variance: float) -> float:
+    """Of μ and log σ²."""
+    kappa, a, b = image.hyper[0], image.hyper[1], image.hyper[2]
+    return -a * log_variance - 0.5 * log_variance - np.exp(-log_variance) * (b + 0.5 * kappa * mean * mean)
+
+
+@jit
+def _moved(
+    image: Image,
+    k: int,
+    heat: float,
+    eta: FloatArray,
+    each: FloatArray,
+    total: FloatArray,
+    fresh: FloatArray,
+    here: float,
+    seed: np.ndarray,
+) -> float:
+    """One label's μ and log σ² by Metropolis, with a step of any size from 0.02 to 2. Gives log p(y|η) afterwards."""
+    step = 2.0 * np.exp(-4.6 * uniform(seed))
+    mean, log_variance = eta[0, k] + step * normal(seed), eta[1, k] + step * normal(seed)
+    _density(image.y, mean, log_variance, fresh)
+    there = 0.0
+    for i in range(len(fresh)):
+        there += np.log(max(total[i] - each[k, i] + fresh[i], 0.0) / len(each) + _TINY)
+    gain = heat * (there - here) + _log_prior(image, mean, log_variance) - _log_prior(image, eta[0, k], eta[1, k])
+    if not np.log(uniform(seed) + _TINY) < gain:
+        return here
+    eta[0, k], eta[1, k] = mean, log_variance
+    for i in range(len(fresh)):
+        total[i] += fresh[i] - each[k, i]
+        each[k, i] = fresh[i]
+    return there
 
 
 @jit
@@ -160,8 +240,8 @@ def along(
     here = np.empty(R)
     for t in range(len(same)):
         for r in range(R):
-            emissions(image, K, z[r], 1.0, eta[r], seeds[r])
-            labels_given(image, K, betas[r], 1.0, eta[r], z[r], seeds[r])
+            emissions(image, K, z[r], eta[r], seeds[r])
+            labels_given(image, K, betas[r], eta[r], z[r], seeds[r])
             here[r] = equal_pairs(image.ptr, image.neighbour, z[r])
         for r in range(t % 2, R - 1, 2):
             gain = (betas[r + 1] - betas[r]) * (here[r] - here[r + 1])
@@ -340,8 +420,8 @@ def jump(
     for t in range(len(trace)):
         grows = K == 1 or (most > K and uniform(seed) < 0.5)
         K = split(image, K, most, beta, z, scans, seed) if grows else join(image, K, most, beta, z, scans, seed)
-        emissions(image, K, z, 1.0, eta, seed)
-        labels_given(image, K, beta, 1.0, eta[:, :K], z, seed)
+        emissions(image, K, z, eta, seed)
+        labels_given(image, K, beta, eta[:, :K], z, seed)
         beta = coupling(image, K, beta, z, 0.15, seed)
         trace[t, 0], trace[t, 1] = K, beta
     return K, beta
