@@ -20,7 +20,7 @@ WANTED = 0.1
 
 
 def run(watch: Watch) -> list[Report]:
-    rounds, jumps, free = (800, 3000, 1000) if watch.quick else (4000, 20_000, 10_000)
+    rounds, jumps, free = (800, 3000, 1000) if watch.quick else (2500, 20_000, 6000)
     rows: list[tuple] = []
     gaps, right = [], [0, 0]
     for labels, images in IMAGES.items():
