@@ -204,7 +204,8 @@ def chain_drawn(chains: ChainArrays, node: FloatArray, edge: FloatArray, rng: np
     if not np.isfinite(log_z).all():
         return None
     kernel.draw(chains, messages, rng.random(labels.shape), labels)
-    return labels[0]
+    drawn: IntArray = labels[0]
+    return drawn
 
 
 def best_labellings(
