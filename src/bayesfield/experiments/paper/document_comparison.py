@@ -105,7 +105,7 @@ class DocumentComparison(Comparison):
         return self._of([0])
 
     def problem(self, task: FileCase, seed: int) -> Problem:
-        found = len(labelled_files(self.folder, 1))
+        found = len(labelled_files(self.folder, LINES))
         return self._of(np.random.default_rng(task.seed(0, seed)).permutation(found)[: int(task.x)])
 
     def _of(self, chosen: Iterable[int]) -> Problem:
