@@ -1,4 +1,4 @@
-"""Tables of docs/explanation/comparison.md, from what commands wrote; ``python experiments/pages.py`` writes them anew.
+"""Tables and pictures of docs/explanation/comparison.md, from what commands wrote: ``python experiments/pages.py``.
 
 Between ``<!-- table NAME -->`` and ``<!-- end -->`` stands what NAME's function makes of the cells in
 experiments/paper-scale and experiments/standard-library, and of the tables in benchmarks/results. A test compares.
@@ -150,6 +150,14 @@ def _rises() -> tuple[str, str]:
     return decided(found[3] > found[2], text)
 
 
+def _skewed() -> tuple[str, str]:
+    found = of_cases("largest skewness")
+    if not found:
+        return NOT_YET, ""
+    text = "largest skewness of an exact marginal at N = 10 to 5,000: " + ", ".join(f"{v:.2f}" for v in found)
+    return decided(found[3] > found[2], text)
+
+
 def _bp_grows() -> tuple[str, str]:
     found = of_cases("BL-BP")
     return (
@@ -183,17 +191,12 @@ def _fails() -> tuple[str, str]:
     return decided(number(at[1.5]["fits, plain messages"]) >= 50.0, text)
 
 
-def _accurate() -> tuple[str, str]:
-    weak = [score("fig4", "BL-MP", d) for d in (0.1, 0.5, 1.0)]
-    rare = [score("fig5", "BL-MP", d) for d in (0.1, 0.5, 1.0)]
-    if not known(*weak, *rare):
+def _accurate(figure: str) -> tuple[str, str]:
+    found = [score(figure, "BL-MP", d) for d in (0.1, 0.5, 1.0, 1.5, 2.0)]
+    if not known(*found):
         return NOT_YET, ""
-    floor = score("fig4", "HMC", 0.1)
-    text = (
-        f"no fields, d = 0.1, 0.5, 1: {_list(weak)} (floor {floor:,.0f}); fields of 1, where the mode is not the mean: "
-    )
-    text += _list(rare)
-    return decided(max(weak) < 100 and max(rare) < 100, text)
+    text = f"d = 0.1 to 2: {_list(found)} (floor {score(figure, 'HMC', 0.1):,.0f})"
+    return decided(max(found[:3]) < 100, text)
 
 
 def _robust() -> tuple[str, str]:
@@ -247,18 +250,22 @@ def _map_error() -> tuple[str, str]:
     rows = benchmark("Labels of lines")
     if not rows:
         return NOT_YET, ""
-    found = [number(r["lines of other files wrong"]) for r in rows if r["files"] in ("10", "20")]
+    found = number(rows[-1]["lines of other files wrong"])
     text = "; ".join(f"{r['files']} files: {r['lines of other files wrong']} of other files' lines" for r in rows)
-    return decided(max(found) < 3.0, text + " (other data)")
+    return decided(1.0 <= found <= 2.0, text + " (other data)")
 
 
 STATEMENTS = (
     Statement("BL-MP's score falls as cases grow (figure 2)", _falls),
     Statement("and rises at N = 5,000", _rises),
+    Statement("which is put down to marginals that are not Gaussian (figure 3)", _skewed),
     Statement("A BP MAP is good for few cases and weak edges", _bp_small),
     Statement("Its score grows with N, since its bias stands out as the posterior narrows", _bp_grows),
     Statement("Without fields loopy belief propagation fails around d = 1.5 (figure 4)", _fails),
-    Statement("The Laplace approximation is very accurate given an accurate MAP", _accurate),
+    Statement(
+        "The Laplace approximation is very accurate given an accurate MAP: without fields", lambda: _accurate("fig4")
+    ),
+    Statement("and with fields of 1, where one state is rare and mode and mean differ", lambda: _accurate("fig5")),
     Statement("LV-CD is less accurate in the easy domain, more robust to strong interactions", _robust),
     Statement("All chains reach an MPSRF below 1.1", _chains_meet),
     Statement("Chains take 6 to 16 hours for each N, BL below 2 minutes", _hours),
@@ -314,5 +321,20 @@ def filled(text: str) -> str:
     return re.sub(r"<!-- table (\S+) -->.*?<!-- end -->", anew, text, flags=re.DOTALL)
 
 
+def pictures() -> None:
+    """Figures of the page from the same cells, finished or not."""
+    from bayesfield import plots
+    from bayesfield.experiments import figures
+    from bayesfield.experiments.store import Store
+
+    for name, source in (("fig4", "fig4"), ("fig5", "fig5"), ("fig6", "fig6"), ("fig7", "fig6")):
+        chosen, table = figures.experiment(name), cells(CELLS / source)
+        drawn = chosen.draw(table, Store(CELLS / source))
+        drawn.suptitle(chosen.title, fontsize=11)
+        (ROOT / "docs" / "assets" / f"comparison-{name}.png").write_bytes(plots.rendered(drawn, "png"))
+        plots.close(drawn)
+
+
 if __name__ == "__main__":
     PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    pictures()
