@@ -32,7 +32,7 @@ from bayesfield.prediction.chain import predict_sequences
 from bayesfield.samplers.sample import sample_sequences
 from benchmarks.timing import Report, Watch
 
-STRENGTHS = (0.5, 1.0, 1.5, 2.0, 3.0)
+STRENGTHS = (0.5, 1.0, 1.5, 1.75, 2.0, 2.5, 3.0)
 SCHEDULES = {
     "all at once": bf.Bethe(schedule="flooding", tolerance=1e-6, max_direct=0),
     "one by one": bf.Bethe(tolerance=1e-6, max_direct=0),
@@ -60,17 +60,17 @@ def _messages(title: str, watch: Watch) -> Report:
     """Share of instantiations where messages do not settle: at the true parameters, and anywhere in a BL-BP fit."""
     many, fits, rows = (20, 4, []) if watch.quick else (200, 10, [])
     field = bf.grid(5, 5)
-    for bias in (0.0, 1.0):
+    for name, bias, one_sign in (("0", 0.0, False), ("1", 1.0, False), ("0, couplings of one sign", 0.0, True)):
         for d in STRENGTHS:
-            watch.tell(f"messages, fields {bias:g}, d = {d:g}")
+            watch.tell(f"messages, fields {name}, d = {d:g}")
             failed = dict.fromkeys(SCHEDULES, 0)
             for seed in range(many):
-                truth = mixed_signs(field, d / 4, bias, np.random.default_rng([seed, round(100 * d)]))
-                for name, engine in SCHEDULES.items():
-                    failed[name] += not bf.infer(field, truth, engine=engine).status.converged
-            shares = [_share(failed[name], many) for name in SCHEDULES]
-            plain, direct = _fits(field, d, bias, fits)
-            rows.append((f"{bias:g}", d, *shares, _share(plain, fits), _share(direct, fits)))
+                truth = _parameters(field, d, bias, one_sign, np.random.default_rng([seed, round(100 * d)]))
+                for schedule, engine in SCHEDULES.items():
+                    failed[schedule] += not bf.infer(field, truth, engine=engine).status.converged
+            shares = [_share(failed[schedule], many) for schedule in SCHEDULES]
+            plain, direct = _fits(field, d, bias, one_sign, fits)
+            rows.append((name, d, *shares, _share(plain, fits), _share(direct, fits)))
     columns = ("fields", "d", *SCHEDULES, "fits, plain messages", "fits, free energy minimised")
     notes = (
         f"share that did not settle within 1,000 sweeps to 1e-6: of {many} instantiations at their true parameters by "
@@ -80,11 +80,16 @@ def _messages(title: str, watch: Watch) -> Report:
     return Report(title, columns, rows, notes)
 
 
-def _fits(field: bf.RandomField, d: float, bias: float, many: int) -> tuple[int, int]:
+def _parameters(field: bf.RandomField, d: float, bias: float, one_sign: bool, rng: np.random.Generator) -> np.ndarray:
+    drawn = mixed_signs(field, d / 4, bias, rng)
+    return np.abs(drawn) if one_sign else drawn
+
+
+def _fits(field: bf.RandomField, d: float, bias: float, one_sign: bool, many: int) -> tuple[int, int]:
     failed = [0, 0]
     for seed in range(many):
         rng = np.random.default_rng([seed, round(100 * d)])
-        X = bf.sample(field, mixed_signs(field, d / 4, bias, rng), CASES, rng)
+        X = bf.sample(field, _parameters(field, d, bias, one_sign, rng), CASES, rng)
         for k, engine in enumerate((bf.Bethe(max_direct=0), bf.Bethe(max_direct=2000))):
             failed[k] += not _ended_well(field, X, engine)
     return failed[0], failed[1]

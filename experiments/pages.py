@@ -138,14 +138,14 @@ def _falls() -> tuple[str, str]:
 def _rises() -> tuple[str, str]:
     found, stopped = (
         of_cases("prior variance 0.25, mode to the end"),
-        of_cases("prior variance 0.25, steepest ascent until a case's gradient is below 1e-2"),
+        of_cases("prior variance 0.25, steepest ascent until a case's gradient is below 1e-3"),
     )
     wide = of_cases("prior variance 100")
     if not (found and stopped and wide):
         return NOT_YET, ""
     text = (
         f"from 1,000 to 5,000 cases: {_list(found[2:])} (floor {_list(of_cases('two exact sets')[2:])}); with a prior "
-        f"variance of 100 {_list(wide[2:])}; where ascent stops at a gradient of 0.01 a case {_list(stopped[2:])}"
+        f"variance of 100 {_list(wide[2:])}; where ascent stops at a gradient of 0.001 a case {_list(stopped[2:])}"
     )
     return decided(found[3] > found[2], text)
 
