@@ -52,7 +52,16 @@ class Scale:
 
 
 QUICK = Scale(
-    "quick", models=1, sets=1, draws=2000, restarts=4, exchange_draws=40, exchange_thin=50, patience=1, exact_draws=400
+    "quick",
+    models=1,
+    sets=1,
+    draws=2000,
+    restarts=4,
+    exchange_draws=40,
+    exchange_thin=50,
+    patience=1,
+    exact_draws=400,
+    exact_thin=0.2,
 )
 PAPER = Scale("paper", models=5, sets=10, draws=10_000, restarts=5, exchange_draws=200, exchange_thin=250)
 PRACTICE = Scale(
