@@ -18,9 +18,10 @@ import numpy as np
 
 import bayesfield
 from bayesfield.files import read_text
-from bayesfield.outputs import as_one, settle, write_npz, write_text
+from bayesfield.outputs import as_one, remove, settle, write_npz, write_text
 from bayesfield.types import FloatArray, InvalidInput
 
+_UNFINISHED = "unfinished"
 _PACKAGES = ("numpy", "scipy", "numba", "pandas", "nutpie", "matplotlib")
 
 
@@ -41,6 +42,7 @@ class Store:
         """Begin, or go on with, a run of these settings. Refuses a folder that holds another run."""
         try:
             self.cells.mkdir(parents=True, exist_ok=True)
+            (self.folder / _UNFINISHED).mkdir(exist_ok=True)
         except OSError as error:
             raise InvalidInput(f"cannot write to {self.folder}: {error.strerror}") from None
         manifest = self.folder / "manifest.json"
@@ -80,7 +82,6 @@ class Store:
 
     def keep(self, name: str, **arrays: Any) -> None:
         """For those of this run that come later, until it is released."""
-        self._long(name).parent.mkdir(exist_ok=True)
         write_npz(self._long(name), **{key: np.asarray(value) for key, value in arrays.items()})
 
     def kept(self, name: str) -> dict[str, Any]:
@@ -93,7 +94,7 @@ class Store:
             return {}
 
     def release(self, name: str) -> None:
-        self._long(name).unlink(missing_ok=True)
+        remove(self._long(name))
 
     def adopt(self, other: Store, cells: list[str]) -> int:
         """Finished cells of another run, which this one would make alike, instead of making them again. How many."""
@@ -125,7 +126,7 @@ class Store:
     def _long(self, name: str) -> Path:
         """The version is part of the name: another's draws would be other draws."""
         version = made_by().rpartition("+")[2]
-        return self.folder / "unfinished" / (re.sub(r"[^A-Za-z0-9.-]+", "-", f"{name}-{version}") + ".npz")
+        return self.folder / _UNFINISHED / (re.sub(r"[^A-Za-z0-9.-]+", "-", f"{name}-{version}") + ".npz")
 
     def _path(self, cell: str) -> Path:
         return self.cells / (re.sub(r"[^A-Za-z0-9.-]+", "-", cell) + ".json")
