@@ -311,7 +311,9 @@ def test_all_figures_by_one_command(tiny, tmp_path):
     done = CliRunner().invoke(app, ["reproduce", "all", "--out", str(tmp_path / "all"), "--jobs", "1"])
     assert done.exit_code == 0, done.output
     assert "hours of the processor" in done.output
-    assert not list((tmp_path / "all").rglob("*.npz.tmp"))
+    refused = CliRunner().invoke(app, ["reproduce", "all", "--out", str(tmp_path / "all"), "--method", "BL-MP"])
+    assert refused.exit_code != 0
+    assert "every method" in str(refused.exception)
     assert not list((tmp_path / "all").rglob("unfinished/*.npz"))
 
 
