@@ -42,6 +42,8 @@ NAMES = (
     "mixing",
     "emissions",
     "rbm",
+    "paper",
+    "label_number",
 )
 PACKAGES = (
     "bayesfield",

@@ -73,3 +73,32 @@ def differences(value, here, step=1e-4):
     near = [value(here + u) - value(here - u) for u in unit]
     far = [value(here + 2 * u) - value(here - 2 * u) for u in unit]
     return (8 * np.array(near) - np.array(far)) / (12 * step)
+
+
+def written_out(q, labels, distance):
+    """Terms of one and two labels of θᵀs − (Mb)ᵀs + ½ sᵀMs, from the definition: s is a sum of one-hot vectors, each of
+    one label or of a pair of labels."""
+    labels, (T, K) = np.asarray(labels), q.node.shape
+    linear = q.M @ q._mean()
+    atoms = [({t}, t * K + labels[t]) for t in range(T)]
+    for (i, j), w in zip(q.pairs, q.which, strict=True):
+        atoms.append(({int(i), int(j)}, T * K + (w * K + labels[i]) * K + labels[j]))
+    steps = apart(q)
+    total = q.score(labels) - sum(linear[place] for _, place in atoms)
+    for one, a in atoms:
+        for other, b in atoms:
+            both = sorted(one | other)
+            if len(both) == 1 or (len(both) == 2 and steps[both[0], both[1]] <= distance):
+                total += 0.5 * q.M[a, b]
+    return total
+
+
+def apart(q):
+    """Edges between any two positions, by Floyd and Warshall."""
+    T = len(q.node)
+    steps = np.where(np.eye(T) > 0, 0.0, np.inf)
+    for i, j in q.pairs:
+        steps[i, j] = steps[j, i] = 1.0
+    for k in range(T):
+        steps = np.minimum(steps, steps[:, [k]] + steps[[k], :])
+    return steps

@@ -294,19 +294,30 @@ def test_block_posterior_of_edge_inputs_and_its_widths():
         fit_sequences(crf, data, form="block", correction="mean")
 
 
-def test_samplers_agree_on_a_chain_crf():
-    """NUTS and Metropolis with exact values: means within 4.5 standard errors (8 numbers; false alarm 1e-4)."""
-    crf, data, *_ = crf_problem("spins")
+@pytest.mark.parametrize("sampler", [bf.Metropolis(), bf.Exchange(), bf.Moller()], ids=repr)
+@pytest.mark.parametrize("kind", ["spins", "indicators"])
+def test_samplers_agree_on_a_chain_crf(sampler, kind):
+    """NUTS and the others, all exact: means within 4.5 standard errors (at most 20 numbers; false alarm 1e-4)."""
+    crf, data, *_ = crf_problem(kind)
     first = sample_sequences(crf, data, prior=bf.Normal(variance=0.5), sampler=bf.NUTS(), n_draws=2000)
-    second = sample_sequences(
-        crf, data, prior=bf.Normal(variance=0.5), sampler=bf.Metropolis(), n_draws=1500, thin=6, rng=1
-    )
+    second = sample_sequences(crf, data, prior=bf.Normal(variance=0.5), sampler=sampler, n_draws=1000, thin=10, rng=1)
     one, other = first.summary(), second.summary()
     gap = (one["mean"] - other["mean"]) / np.hypot(one["mcse"], other["mcse"])
     assert np.abs(gap).max() < 4.5
     assert first.mpsrf < 1.02
-    with pytest.raises(bf.InvalidInput, match="Metropolis"):
-        sample_sequences(crf, data, sampler=bf.Exchange())
+
+
+def test_drawn_labels_have_the_chains_own_means():
+    """Features of 4,000 drawn labellings against E[f] by forward and backward passes: within 4.5 standard errors."""
+    for kind in ("spins", "indicators"):
+        crf, data, *_ = crf_problem(kind)
+        phase = sequence_objective(crf, data, gaussian(bf.Normal(variance=0.5), crf)).free
+        here, rng = 0.6 * np.random.default_rng(2).normal(size=crf.n_parameters), np.random.default_rng(5)
+        drawn = np.array([phase.drawn(here, bf.Exact(), rng) for _ in range(4000)])
+        by_tree = np.array([phase.by_tree.drawn(here, bf.Exact(), rng) for _ in range(500)])
+        for sums in (drawn, by_tree):
+            error = np.maximum(sums.std(axis=0) / np.sqrt(len(sums)), 1e-9)
+            assert np.abs((sums.mean(axis=0) - phase.at(here).mean) / error).max() < 4.5
 
 
 def test_variational_posterior_of_a_chain_crf_is_near_the_sampled_one():

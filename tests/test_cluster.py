@@ -253,7 +253,7 @@ def test_many_fits(client):
 
 
 @pytest.mark.parametrize(
-    "sampler", [bf.Metropolis(), bf.Langevin(), bf.Exchange(), bf.NUTS()], ids=lambda s: type(s).__name__
+    "sampler", [bf.Metropolis(), bf.Langevin(), bf.Exchange(), bf.Moller(), bf.NUTS()], ids=lambda s: type(s).__name__
 )
 def test_chains(client, sampler):
     field, X = cases()

@@ -12,7 +12,9 @@ from bayesfield.experiments.paper.predictors import scores, total_variation
 from bayesfield.experiments.store import Store
 from bayesfield.prediction.tally import Prediction
 
-TINY = methods.Scale("tiny", models=1, sets=1, draws=100, restarts=2, exchange_draws=10, exchange_thin=2)
+TINY = methods.Scale(
+    "tiny", models=1, sets=1, draws=100, restarts=2, exchange_draws=10, exchange_thin=2, exact_draws=10
+)
 
 
 @pytest.fixture
@@ -26,9 +28,9 @@ def elsewhere(monkeypatch, tmp_path):
 @pytest.fixture
 def small(monkeypatch, elsewhere):
     monkeypatch.setattr(document_comparison, "SIZES", (2, 3))
-    monkeypatch.setattr(document_comparison, "SHOWN", 2)
+    monkeypatch.setattr(document_comparison, "SHOWN", {"fig7": 2, "fig8": 3})
     monkeypatch.setattr(document_comparison, "LINES", 60)
-    quick = {name: document_comparison.METHODS[name] for name in ("BL-MP", "LV-CD", "Metropolis", "EP")}
+    quick = {name: document_comparison.METHODS[name] for name in ("BL-MP", "LV-CD", "Metropolis", "EP", "exchange")}
     monkeypatch.setattr(document_comparison, "METHODS", quick)
     return quick
 
@@ -45,13 +47,14 @@ def test_posteriors_by_number_of_files(small, tmp_path):
     assert "standard library" in (tmp_path / "six" / "manifest.json").read_text()
 
 
-@pytest.mark.parametrize(("figure", "kind"), [("fig7", "worst"), ("fig8", "best")])
-def test_marginals_of_a_chain_crf(small, figure, kind, tmp_path):
-    figures.reproduce(figure, tmp_path / figure, TINY)
+@pytest.mark.parametrize(("figure", "files"), [("fig7", 2), ("fig8", 3)])
+def test_marginals_of_a_chain_crf(small, figure, files, tmp_path):
+    table = figures.reproduce(figure, tmp_path / figure, TINY)
     chosen = figures.experiment(figure)
     found = chosen.histograms_in(Store(tmp_path / figure))
     assert set(found) == set(small)
-    assert chosen.histograms == (kind,)
+    assert set(table["N"]) == {files}
+    assert chosen.histograms == ("worst", "best")
     assert len(chosen.parameter_names) == 48
 
 
@@ -114,7 +117,7 @@ def test_files_of_the_faq_where_they_are(monkeypatch, tmp_path):
     y = np.array([0, 1, 2, 2, 3, 1] * 4, dtype=np.uint8)
     np.savez(tmp_path / "faq" / "faq_features.npz", X=X, y=y, ptr=np.array([0, 12, 24]))
     files = documents.labelled_files(tmp_path, 5)
-    assert documents.source_of(tmp_path) == "FAQ"
+    assert documents.source_of(tmp_path) == "FAQ stand-in"
     assert [len(f.labels) for f in files] == [5, 5]
     assert files[0].labels == ["question", "answer", "answer", "question", "question"]
     crf = documents.line_crf(files)

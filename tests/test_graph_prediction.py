@@ -15,6 +15,7 @@ from bayesfield.prediction.chain import predict_sequences
 from bayesfield.prediction.chain_quadratic import local_quadratics
 from bayesfield.prediction.graph import graph_quadratic, predict_graphs
 
+from naive import written_out
 from tolerances import ALGEBRA
 
 METHODS = ("map", "marginal", "vote", "weighted_vote", "quadratic")
@@ -148,6 +149,21 @@ def test_quadratic_at_a_distance(loopy, distance):
     found = predict_graphs(posterior, data, "quadratic", n_draws=2, distance=distance, engine=bf.Exact())
     best = max(kept(y) for y in itertools.product(range(2), repeat=4))
     assert kept(found.labels) == pytest.approx(best, abs=1e-9)
+
+
+@pytest.mark.parametrize("distance", [1, 2, float("inf")])
+def test_quadratic_with_whole_terms(loopy, distance):
+    """Of loops with pairs that are joined twice: every term of one and two labels, from the definition."""
+    crf, posterior, new = loopy
+    for instance in new:
+        data = as_graphs(crf, [instance])
+        q = graph_quadratic(crf, posterior, data, bf.Exact())
+        every = list(itertools.product(range(2), repeat=len(instance[0])))
+        found = predict_graphs(
+            posterior, data, "quadratic", n_draws=2, distance=distance, engine=bf.Exact(), terms="whole"
+        )
+        best = max(written_out(q, y, distance) for y in every)
+        assert written_out(q, found.labels, distance) == pytest.approx(best, abs=1e-9)
 
 
 def test_supergraph_and_status(loopy):

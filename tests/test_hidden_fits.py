@@ -105,7 +105,9 @@ def test_bethe_curvature_at_its_optimum():
     assert positive >= 99
 
 
-@pytest.mark.parametrize("sampler", [bf.Metropolis(), bf.Exchange(), bf.Langevin(sweeps=5)], ids=repr)
+@pytest.mark.parametrize(
+    "sampler", [bf.Metropolis(), bf.Exchange(), bf.Moller(bridges=6), bf.Langevin(sweeps=5)], ids=repr
+)
 def test_samplers_with_holes(sampler):
     """Three variables, cells missing: moments as NUTS's. Langevin has the bias of its steps, so 0.35 sd there."""
     field, rng = bf.chain(3), np.random.default_rng(2)

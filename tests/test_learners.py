@@ -637,6 +637,28 @@ def test_chains_that_constraints_keep_apart_are_named():
     assert "forbidden states" in str(status)
 
 
+def test_pseudo_moments_without_pseudo_cases_are_the_papers():
+    """(8) and (9) of ±1 pairs from the data's own frequencies; with one pseudo-case, the default, nearly so."""
+    field, rng = bf.grid(3, 3), np.random.default_rng(6)
+    X = bf.sample(field, 0.3 * rng.normal(size=field.n_parameters), 2000, rng)
+    up, pairs = (X > 0).astype(float), bf.grid_edges(3, 3)
+    p = np.clip(up.mean(axis=0), 0, 1)
+    degree = np.bincount(pairs.ravel(), minlength=9)
+    fields, couplings = 0.5 * (1 - degree) * np.log(p / (1 - p)), []
+    for i, j in pairs:
+        both, first, second = ((up[:, i] * up[:, j]).mean(), p[i], p[j])
+        pp, pm, mp, mm = both, first - both, second - both, 1 - first - second + both
+        couplings.append(0.25 * np.log(pp * mm / (pm * mp)))
+        fields[i] += 0.25 * np.log(pp * pm / (mp * mm))
+        fields[j] += 0.25 * np.log(pp * mp / (pm * mm))
+    plain = bf.fit(field, X, method=bf.PseudoMoments(pseudo_cases=0.0), engine=bf.Exact())
+    np.testing.assert_allclose(plain.mode, np.concatenate([fields, couplings]), atol=1e-4)
+    smoothed = bf.fit(field, X, method="pseudo_moments", engine=bf.Exact())
+    assert 1e-5 < np.abs(smoothed.mode - plain.mode).max() < 0.05
+    with pytest.raises(bf.InvalidInput, match="pseudo-cases"):
+        bf.fit(field, X[:2], method=bf.PseudoMoments(pseudo_cases=0.0), engine=bf.Exact())
+
+
 @pytest.mark.parametrize("method", ["pseudo_moments", "iterative_scaling"])
 def test_matrix_free_where_no_sparse_system_is_left(monkeypatch, method):
     """As ``fit`` does by itself for many parameters tied across factors; asked for by name, sparse is refused."""

@@ -18,6 +18,7 @@ from bayesfield.prediction.chain import predict_sequences
 from bayesfield.prediction.chain_quadratic import local_quadratics, quadratic_labels
 from bayesfield.prediction.supergraph import hard_tie_labels, supergraph_labels
 
+from naive import written_out
 from tolerances import ALGEBRA
 
 
@@ -186,14 +187,41 @@ def kept(q, labels, distance):
     return total
 
 
+@pytest.mark.parametrize("about", ["mean", "mode"])
+@pytest.mark.parametrize("distance", [1, 2, float("inf")])
+def test_whole_terms_of_one_and_two_labels(fitted, distance, about):
+    """The best labelling by enumeration of what is kept, written out term by term."""
+    crf, posterior, data = fitted
+    found, _ = quadratic_labels(crf, posterior, data, distance, "whole", about)
+    for s, q in enumerate(local_quadratics(crf, posterior, data, about)):
+        own = found[data.ptr[s] : data.ptr[s + 1]]
+        scores = [written_out(q, y, distance) for y in itertools.product(range(3), repeat=len(own))]
+        assert written_out(q, own, distance) == pytest.approx(max(scores), abs=1e-9)
+
+
+def test_quadratic_about_the_mode_is_the_papers(fitted):
+    """λ_MP in place of m: with a plain Laplace posterior both are one; with a corrected one they are not."""
+    crf, posterior, data = fitted
+    for q, other in zip(*(local_quadratics(crf, posterior, data, about) for about in ("mean", "mode")), strict=True):
+        np.testing.assert_allclose(q.node, other.node, atol=1e-12)
+    moved = Posterior(crf, posterior.mean + 0.3, posterior.precision, posterior.record, mode=posterior.mode)
+    q, other = (local_quadratics(crf, moved, data, about)[0] for about in ("mean", "mode"))
+    assert np.abs(q.node - other.node).max() > 0.1
+    np.testing.assert_allclose(other.node, local_quadratics(crf, posterior, data)[0].node, atol=1e-12)
+    for wrong in ({"terms": "some"}, {"about": "median"}, {"distance": 0}):
+        with pytest.raises(bf.InvalidInput, match="is"):
+            predict_sequences(posterior, data, "quadratic", n_draws=2, **wrong)
+
+
 def test_quadratic_on_two_positions_is_all_on_the_chain(fitted):
     """Nothing is left out: what is kept differs from G by a constant."""
     crf, posterior, _ = fitted
     data = as_sequences(crf, [np.random.default_rng(8).normal(size=(2, 4))])
     (q,) = local_quadratics(crf, posterior, data)
     every = [np.array(y) for y in itertools.product(range(3), repeat=2)]
-    gap = [q.value(y) - kept(q, y, 1) for y in every]
-    np.testing.assert_allclose(gap, gap[0], atol=1e-9)
+    for keeps in (lambda y: kept(q, y, 1), lambda y: written_out(q, y, 1)):
+        gap = [q.value(y) - keeps(y) for y in every]
+        np.testing.assert_allclose(gap, gap[0], atol=1e-9)
 
 
 def test_quadratic_says_where_it_is_not_to_be_trusted(fitted):

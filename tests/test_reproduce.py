@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,10 +16,12 @@ from typer.testing import CliRunner
 import bayesfield as bf
 from bayesfield.cli.app import app
 from bayesfield.experiments import figures
-from bayesfield.experiments.paper import cases, grids, methods
+from bayesfield.experiments.paper import cases, comparison, document_comparison, grids, methods
 from bayesfield.experiments.store import Store
 
-TINY = methods.Scale("tiny", models=2, sets=2, draws=60, restarts=3, exchange_draws=15, exchange_thin=2)
+TINY = methods.Scale(
+    "tiny", models=2, sets=2, draws=60, restarts=3, exchange_draws=15, exchange_thin=2, exact_draws=15, exact_thin=0.0
+)
 COLUMNS = ["method", "N", "model", "set", "cvm", "floor", "seconds", "converged", "mpsrf", "draws"]
 
 
@@ -94,10 +97,33 @@ def test_edge_strengths(small, figure, tmp_path, monkeypatch):
     assert "d" in pd.read_csv(tmp_path / f"{figure}.csv").columns
 
 
+def test_couplings_of_the_paper():
+    """U([−(d+ε), −d] ∪ [d, d+ε]): both signs, each as often; magnitudes fill the band, and nothing is outside it."""
+    field = bf.grid(5, 5)
+    for d, bias in ((0.1 / 4, 0.0), (2 / 4, 1.0)):
+        rng = np.random.default_rng(3)
+        drawn = np.array([cases.mixed_signs(field, d, bias, rng) for _ in range(200)])
+        fields, couplings = drawn[:, :25], drawn[:, 25:]
+        assert (fields == bias).all()
+        assert ((np.abs(couplings) >= d) & (np.abs(couplings) <= d + 0.1 / 4)).all()
+        n, signs = couplings.size, np.sign(couplings)
+        assert abs(signs.mean()) < 4 / np.sqrt(n)  # 8,000 draws: false alarm 6e-5
+        place = (np.abs(couplings) - d) / (0.1 / 4)
+        assert abs(place.mean() - 0.5) < 4 / np.sqrt(12 * n)
+        assert abs((signs * place).mean()) < 4 / np.sqrt(3 * n)  # sign and magnitude are independent
+        assert np.histogram(place, 4, (0, 1))[0].min() > n / 4 - 4 * np.sqrt(n * 3 / 16)
+
+
+def test_one_instantiation_of_the_couplings():
+    assert {case.model for case in cases.cases("fig4", 5)} == {0}
+    assert {case.model for case in cases.cases("fig2", 5)} == set(range(5))
+    assert cases.cases("fig3", 5) == [cases.Case("fig3", 5000, 0)]
+
+
 def test_truth_of_the_cases():
     field, X, prior = cases.Case("fig5", 2.0, 0).make(0)
     assert X.shape == (1000, 25)
-    assert X.mean() > 0.5  # fields of 1
+    assert X.mean() > 0.2  # fields of 1
     assert (prior.precision(field) == 1.0).all()
     field, X, prior = cases.Case("fig2", 100, 1).make(0)
     assert X.shape == (100, 25)
@@ -241,3 +267,76 @@ def test_progress_within_a_task(small, tmp_path):
     assert seen[0] == (0, 6)
     assert seen[-1] == (6, 6)
     assert len(set(seen)) > 2
+
+
+@pytest.fixture
+def tiny(small, tmp_path, monkeypatch):
+    """All figures at a scale of seconds, on lines of the standard library."""
+    monkeypatch.delenv("BAYESFIELD_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    plain = {name: small[name] for name in ("BL-MP", "exchange")}
+    monkeypatch.setattr(grids, "METHODS", plain)
+    monkeypatch.setattr(document_comparison, "METHODS", {"BL-MP": document_comparison.METHODS["BL-MP"]})
+    monkeypatch.setattr(cases, "STRENGTHS", (0.1, 1.0))
+    monkeypatch.setattr(cases, "CASES", 40)
+    monkeypatch.setattr(document_comparison, "SIZES", (2, 3))
+    monkeypatch.setattr(document_comparison, "SHOWN", {"fig7": 2, "fig8": 3})
+    monkeypatch.setattr(document_comparison, "LINES", 40)
+    for scales in (grids.GridComparison.scales, document_comparison.DocumentComparison.scales):
+        monkeypatch.setitem(scales, "quick", replace(TINY, models=1, sets=1))
+    return plain
+
+
+def test_all_figures_by_one_command(tiny, tmp_path):
+    """Figures that show another's cells take them; run again, nothing is left to do; costs are those of the tables."""
+    seen = []
+    costs = figures.reproduce_all(tmp_path / "all", watch=lambda *told: seen.append(told))
+    assert list(costs["figure"]) == ["fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "fig8"]
+    assert (costs["versions"] == 1).all()
+    for name, files in (("fig3", 1), ("fig7", 1), ("fig8", 1), ("fig4", 2)):
+        folder = tmp_path / "all" / name
+        methods_there = 2 if name in ("fig7", "fig8") else 3
+        assert len(list((folder / "cells").glob("*.json"))) == files * methods_there
+        assert (folder / f"{name}.png").exists()
+    for shared, source in (("fig3", "fig2"), ("fig7", "fig6")):
+        for path in (tmp_path / "all" / shared / "cells").glob("*.json"):
+            assert path.read_text() == (tmp_path / "all" / source / "cells" / path.name).read_text()
+    one = figures.reproduce("fig4", tmp_path / "all" / "fig4")
+    spent = one.drop_duplicates(["method", "d", "model"])["seconds"].sum() / 3600
+    assert costs.set_index("figure").loc["fig4", "hours"] == pytest.approx(spent)
+    assert costs.set_index("figure").loc["fig3", "hours"] == 0.0
+    assert seen[-1] == ("fig8", 2, 2)
+    again = figures.reproduce_all(tmp_path / "all")
+    pd.testing.assert_frame_equal(again, costs)
+    done = CliRunner().invoke(app, ["reproduce", "all", "--out", str(tmp_path / "all"), "--jobs", "1"])
+    assert done.exit_code == 0, done.output
+    assert "hours of the processor" in done.output
+    refused = CliRunner().invoke(app, ["reproduce", "all", "--out", str(tmp_path / "all"), "--method", "BL-MP"])
+    assert refused.exit_code != 0
+    assert "every method" in str(refused.exception)
+    assert not list((tmp_path / "all").rglob("unfinished/*.npz"))
+
+
+def test_references_are_kept_while_methods_are_missing(small, tmp_path, monkeypatch):
+    """Methods one by one: the reference is sampled once, and its draws go when the last one is there."""
+    calls, whole = [], comparison.reference
+
+    def counted(*arguments):
+        calls.append(arguments)
+        return whole(*arguments)
+
+    figures.reproduce("fig3", tmp_path / "whole", TINY)
+    monkeypatch.setattr(comparison, "reference", counted)
+    names = list(small)
+    for k, name in enumerate(names):
+        figures.reproduce("fig3", tmp_path / "parts", TINY, methods=(name,))
+        assert len(list((tmp_path / "parts" / "unfinished").glob("*.npz"))) == (k < len(names) - 1)
+    assert len([c for c in calls if c[1] is TINY]) == 1
+    one, other = (pd.read_csv(tmp_path / name / "fig3.csv").drop(columns="seconds") for name in ("whole", "parts"))
+    merged = figures.reproduce("fig3", tmp_path / "parts", TINY).drop(columns=["seconds", "note"])
+    assert len(other) < len(one) == len(merged)
+    pd.testing.assert_frame_equal(
+        merged.sort_values(["method", "set"]).reset_index(drop=True),
+        one.sort_values(["method", "set"]).reset_index(drop=True),
+        check_dtype=False,
+    )

@@ -3,6 +3,8 @@
 from bayesfield.analysis.centrality import centrality
 from bayesfield.analysis.compare import GroupComparison, compare, compare_groups
 from bayesfield.analysis.contacts import contact_scores
+from bayesfield.analysis.labels.image import NumberPrior
+from bayesfield.analysis.labels.number import LabelNumber, label_evidence, label_jumps
 from bayesfield.analysis.leave_one_out import Loo, loo
 from bayesfield.analysis.predictive_check import PredictiveCheck, predictive_check
 from bayesfield.analysis.query import query, query_scores
@@ -49,6 +51,7 @@ from bayesfield.learning.layers.ascent import LayerChains
 from bayesfield.learning.search.contrastive import ContrastiveDivergence
 from bayesfield.learning.search.elastic.elastic_net import ElasticNet
 from bayesfield.learning.search.iterative_scaling import IterativeScaling
+from bayesfield.learning.search.moment_matching import PseudoMoments
 from bayesfield.learning.search.pseudo_likelihood import PseudoLikelihood
 from bayesfield.model.adaptive_prior import ARD, Cauchy, Templates
 from bayesfield.model.builders import chain, grid, grid_edges, pairwise, potts
@@ -86,6 +89,7 @@ from bayesfield.samplers.draws import Draws, load_draws
 from bayesfield.samplers.exchange import Exchange
 from bayesfield.samplers.langevin import Langevin
 from bayesfield.samplers.metropolis import Metropolis
+from bayesfield.samplers.moller import Moller
 from bayesfield.samplers.nuts import NUTS
 from bayesfield.samplers.sample import sample_graphs, sample_posterior, sample_sequences
 from bayesfield.types import (
@@ -144,6 +148,7 @@ __all__ = [
     "IsingNetwork",
     "IterativeScaling",
     "Kikuchi",
+    "LabelNumber",
     "Labelling",
     "Langevin",
     "LatticeField",
@@ -153,7 +158,9 @@ __all__ = [
     "MarkovChain",
     "MaxMargin",
     "Metropolis",
+    "Moller",
     "Normal",
+    "NumberPrior",
     "OrdinalNetwork",
     "Outcome",
     "Plan",
@@ -163,6 +170,7 @@ __all__ = [
     "Prediction",
     "PredictiveCheck",
     "PseudoLikelihood",
+    "PseudoMoments",
     "RandomField",
     "Reweighted",
     "Sampled",
@@ -206,6 +214,8 @@ __all__ = [
     "hidden_field",
     "hidden_potts",
     "infer",
+    "label_evidence",
+    "label_jumps",
     "laplace",
     "load",
     "load_draws",

@@ -52,6 +52,7 @@ class FigureName(StrEnum):
     fig8 = "fig8"
     faq = "faq"
     ocr = "ocr"
+    all = "all"
 
 
 class ScaleName(StrEnum):

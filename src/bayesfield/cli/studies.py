@@ -21,13 +21,14 @@ Scheduler = Annotated[
 
 @app.command()
 def reproduce(
-    figure: Annotated[FigureName, typer.Argument(help="Figure of the paper; faq, ocr: all predictors.")],
+    figure: Annotated[FigureName, typer.Argument(help="Figure of the paper; all: 2 to 8; faq, ocr: all predictors.")],
     out: Folder,
     scale: Annotated[ScaleName, typer.Option(help="quick: minutes; paper: the paper's protocol.")] = ScaleName.quick,
     jobs: Jobs = None,
     seed: Seed = 0,
     data: Annotated[
-        Path | None, typer.Option(help="Folder of data sets (faq, ocr_letters); by default BAYESFIELD_DATA.")
+        Path | None,
+        typer.Option(help="Folder of data sets (faq, ocr_letters), or standard-library; by default BAYESFIELD_DATA."),
     ] = None,
     method: Annotated[
         list[str] | None, typer.Option(help="Of figures 2 to 8, such as BL-MP; may be repeated; by default all.")
@@ -37,7 +38,8 @@ def reproduce(
 ) -> None:
     """Rerun one of the paper's experiments: figure (PNG, SVG), table (CSV) and manifest.
 
-    fig6, fig7, fig8 and faq label lines of files: of the FAQ data where they are, else of Python's standard library.
+    fig6, fig7, fig8 and faq label lines of files: of FAQ data where they are, else of Python's standard library.
+    all runs fig2 to fig8, each in a folder of OUT, and says what processor time they took.
 
     Finished parts are kept in OUT/cells: after an interruption the same command goes on and ends in the same table
     (but for the seconds that each part took).
@@ -45,6 +47,11 @@ def reproduce(
     Example: bayesfield reproduce fig2 --scale quick --out fig2
     """
     workers = parallel.cores() if jobs is None else jobs
+    if figure == FigureName.all:
+        if method:
+            raise InvalidInput("all runs every method: leave out --method, or run the figures one by one")
+        _reproduce_all(out, scale.value, workers, seed, data, scheduler, as_json)
+        return
     with progress(f"{figure.value}, {scale.value}", _kept(out)) as tell:
         from bayesfield.experiments import figures  # matplotlib takes a second to import
 
@@ -54,6 +61,19 @@ def reproduce(
     show(table, text_table(figures.experiment(figure.value, data).shown(table)), as_json)
     note(f"wrote {figure.value}.png, .svg, .csv and manifest.json to {out}")
     _tell_makers(table.attrs["made_by"], out)
+
+
+def _reproduce_all(
+    out: Path, scale: str, jobs: int, seed: int, data: Path | None, scheduler: str | None, as_json: bool
+) -> None:
+    with progress(f"figures 2 to 8, {scale}", _kept(out)) as tell:
+        from bayesfield.experiments import figures
+
+        costs = figures.reproduce_all(out, scale, jobs, seed, data, lambda _, done, total: tell(done, total), scheduler)
+    shown = costs.assign(hours=costs["hours"].map("{:.2f}".format)).set_index("figure")
+    shown.attrs["title"] = "hours of the processor; figures 3, 7 and 8 show cells of 2 and 6"
+    show(costs, text_table(shown), as_json)
+    note(f"wrote a folder for each figure, and costs.csv, to {out}: {costs['hours'].sum():.2f} hours of the processor")
 
 
 @app.command()

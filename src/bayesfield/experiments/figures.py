@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +11,14 @@ import pandas as pd
 
 from bayesfield import plots
 from bayesfield.experiments.calibration import Calibration, Simulations
+from bayesfield.experiments.contract import cell
 from bayesfield.experiments.extreme.judge import markdown, missed
 from bayesfield.experiments.extreme.study import Extreme, Models
 from bayesfield.experiments.letters import LetterPrediction
 from bayesfield.experiments.paper.document_comparison import DocumentComparison
 from bayesfield.experiments.paper.document_prediction import DocumentPrediction
 from bayesfield.experiments.paper.grids import GridComparison
-from bayesfield.experiments.run import Watch, run_experiment
+from bayesfield.experiments.run import Watch, run_experiment, settings_of
 from bayesfield.experiments.store import Store
 from bayesfield.outputs import as_one, write_bytes, write_text
 from bayesfield.parallel import connected
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 GRIDS, DOCUMENTS = ("fig2", "fig3", "fig4", "fig5"), ("fig6", "fig7", "fig8")
 EXPERIMENTS = (*GRIDS, *DOCUMENTS, "faq", "ocr")
+SHARING = {"fig3": "fig2", "fig7": "fig6", "fig8": "fig6"}  # figures that show some of another's cells more closely
 
 
 def experiment(name: str, data: str | Path | None = None) -> Experiment:
@@ -66,6 +69,57 @@ def reproduce(
         raise InvalidInput(f"scale is one of {', '.join(chosen.scales)}; got {scale!r}")
     size = chosen.scales[scale] if isinstance(scale, str) else scale
     return _run_and_write(chosen, size, Path(out), jobs, seed, watch, client)
+
+
+def reproduce_all(
+    out: str | Path,
+    scale: str = "quick",
+    jobs: int = 1,
+    seed: int = 0,
+    data: str | Path | None = None,
+    watch: Callable[[str, int, int], None] | None = None,
+    client: Any = None,
+) -> pd.DataFrame:
+    """Figures 2 to 8, each in a folder of ``out``, or go on with them. Figures 3, 7 and 8 take cells of 2 and 6.
+
+    watch: called with a figure's name, cells finished, and cells in all. The rest as in ``reproduce``. Returns, and
+    writes to ``out/costs.csv``, a row for each figure: cells, hours of the processor that its own took, and how many
+    versions of the code made them.
+    """
+    rows, root = [], Path(out)
+    for name in (*GRIDS, *DOCUMENTS):
+        _adopt(name, root, scale, seed, data)
+        tell = None if watch is None else partial(watch, name)
+        table = reproduce(name, root / name, scale, jobs, seed, data, tell, client)
+        hours = 0.0 if name in SHARING else processor_seconds(table) / 3600
+        rows.append(
+            {"figure": name, "cells": len(_cells(table)), "hours": hours, "versions": len(table.attrs["made_by"])}
+        )
+    costs = pd.DataFrame(rows)
+    write_text(root / "costs.csv", costs.to_csv(index=False))
+    return costs
+
+
+def processor_seconds(table: pd.DataFrame) -> float:
+    """Of all cells of a comparison: fits, warm-up and draws of every method, the reference's among them."""
+    return float(_cells(table)["seconds"].sum())
+
+
+def _cells(table: pd.DataFrame) -> pd.DataFrame:
+    """One row of each cell."""
+    return table.drop_duplicates(["method", "N" if "N" in table else "d", "model"])
+
+
+def _adopt(name: str, root: Path, scale: str, seed: int, data: str | Path | None) -> None:
+    """A figure's cells from the figure that it shares them with. One that shares none makes its own."""
+    source = SHARING.get(name)
+    if source is None:
+        return
+    chosen, store = experiment(name, data), Store(root / name)
+    size = chosen.scales[scale]
+    store.open(settings_of(chosen, size, seed))
+    for task in chosen.tasks(size):
+        store.adopt(Store(root / source), [cell(task, method) for method in chosen.methods(task)])
 
 
 def calibrate(

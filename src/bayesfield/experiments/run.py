@@ -24,7 +24,7 @@ def run_experiment(
     jobs: processes. client: a Dask client instead, whose workers see the folder too.
     """
     store = Store(out)
-    settings = {"figure": experiment.name, "seed": seed, "scale": asdict(scale), **experiment.source}
+    settings = settings_of(experiment, scale, seed)
     store.open(settings)
     tasks = experiment.tasks(scale)
     cells = {task.name: [cell(task, method) for method in experiment.methods(task)] for task in tasks}
@@ -43,6 +43,11 @@ def run_experiment(
     table = pd.DataFrame([row for name in names for row in store.rows(name)])
     table.attrs["made_by"] = store.makers(names)
     return table, settings
+
+
+def settings_of(experiment: Experiment, scale: Any, seed: int) -> dict[str, Any]:
+    """What a run's cells depend on."""
+    return {"figure": experiment.name, "seed": seed, "scale": asdict(scale), **experiment.source}
 
 
 def _run(experiment: Experiment, scale: Any, store: Store, seed: int, task: Task) -> None:

@@ -1,5 +1,7 @@
 """A run's folder: finished cells are kept, so that an interrupted run goes on where it was; and what the run was."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import platform
@@ -10,14 +12,16 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
 import bayesfield
 from bayesfield.files import read_text
-from bayesfield.outputs import as_one, settle, write_npz, write_text
+from bayesfield.outputs import as_one, remove, settle, write_npz, write_text
 from bayesfield.types import FloatArray, InvalidInput
 
+_UNFINISHED = "unfinished"
 _PACKAGES = ("numpy", "scipy", "numba", "pandas", "nutpie", "matplotlib")
 
 
@@ -38,6 +42,7 @@ class Store:
         """Begin, or go on with, a run of these settings. Refuses a folder that holds another run."""
         try:
             self.cells.mkdir(parents=True, exist_ok=True)
+            (self.folder / _UNFINISHED).mkdir(exist_ok=True)
         except OSError as error:
             raise InvalidInput(f"cannot write to {self.folder}: {error.strerror}") from None
         manifest = self.folder / "manifest.json"
@@ -75,6 +80,33 @@ class Store:
                 write_npz(self._path(cell).with_suffix(".npz"), **arrays)
             write_text(self._path(cell), json.dumps({"made_by": made_by(), "rows": rows}))
 
+    def keep(self, name: str, **arrays: Any) -> None:
+        """For those of this run that come later, until it is released."""
+        write_npz(self._long(name), **{key: np.asarray(value) for key, value in arrays.items()})
+
+    def kept(self, name: str) -> dict[str, Any]:
+        """What was kept, if this version of the code did and it is whole; else nothing."""
+        settle(self._long(name))
+        try:
+            with np.load(self._long(name), allow_pickle=False) as file:
+                return {key: file[key] for key in file.files}
+        except (OSError, ValueError, EOFError, BadZipFile):
+            return {}
+
+    def release(self, name: str) -> None:
+        remove(self._long(name))
+
+    def adopt(self, other: Store, cells: list[str]) -> int:
+        """Finished cells of another run, which this one would make alike, instead of making them again. How many."""
+        taken = [name for name in cells if not self.has(name) and other.has(name)]
+        for name in taken:
+            content = other._content(name)
+            with as_one():
+                if arrays := other.arrays(name):
+                    write_npz(self._path(name).with_suffix(".npz"), **arrays)
+                write_text(self._path(name), json.dumps(content))
+        return len(taken)
+
     def rows(self, cell: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self._content(cell)["rows"]
         return found
@@ -90,6 +122,11 @@ class Store:
     def _content(self, cell: str) -> dict[str, Any]:
         content = json.loads(read_text(self._path(cell)))
         return content if isinstance(content, dict) else {"made_by": "unknown", "rows": content}
+
+    def _long(self, name: str) -> Path:
+        """The version is part of the name: another's draws would be other draws."""
+        version = made_by().rpartition("+")[2]
+        return self.folder / _UNFINISHED / (re.sub(r"[^A-Za-z0-9.-]+", "-", f"{name}-{version}") + ".npz")
 
     def _path(self, cell: str) -> Path:
         return self.cells / (re.sub(r"[^A-Za-z0-9.-]+", "-", cell) + ".json")

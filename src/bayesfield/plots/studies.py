@@ -15,18 +15,20 @@ _COLUMNS = 5  # of small pictures side by side
 
 
 def score_curves(table: pd.DataFrame, x: str, label: str, floor: str, baselines: Sequence[str]) -> Figure:
-    """CVM against N or d, a curve for each method: mean over models and sets, bars from model to model.
+    """CVM against N or d, a curve for each method: mean over models and sets, bars from model to model, or, where
+    there is one model, from set to set.
 
-    table: columns method, x, model, cvm, converged. floor: the method that shows what chance leaves. baselines: methods
-    drawn with dashes. Points where some run did not converge are hollow.
+    table: columns method, x, model, set, cvm, converged. floor: the method that shows what chance leaves. baselines:
+    methods drawn with dashes. Points where some run did not converge are hollow.
     """
     with mpl.rc_context({"axes.spines.top": False, "axes.spines.right": False}):
         figure, axes = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
     names = [name for name in dict.fromkeys(table["method"]) if name != floor]
     for k, name in enumerate(names):
         own = table[table["method"] == name]
-        by_model = own.groupby([x, "model"])["cvm"].mean().unstack()
-        mean, low, high = by_model.mean(axis=1), by_model.min(axis=1), by_model.max(axis=1)
+        part = "model" if own["model"].nunique() > 1 else "set"
+        by_part = own.groupby([x, part])["cvm"].mean().unstack()
+        mean, low, high = by_part.mean(axis=1), by_part.min(axis=1), by_part.max(axis=1)
         colour = CYCLE[k % len(CYCLE)]
         style = "--" if name in baselines else "-"
         axes.plot(mean.index, mean, style, color=colour, label=name, linewidth=1.6)

@@ -37,9 +37,11 @@ def predict_sequences(
     n_draws: int = 100,
     rng: np.random.Generator | int | None = 0,
     tie: float = float("inf"),
-    distance: int | None = 1,
+    distance: float | None = 1,
     Z: Sequence[Any] | None = None,
     y: Sequence[Any] | None = None,
+    terms: str = "centred",
+    about: str = "mean",
 ) -> Prediction:
     """Labels of all positions. X, Z: as in ``bf.fit_sequences``. posterior: or max-margin weights, for "map".
 
@@ -47,8 +49,11 @@ def predict_sequences(
 
     predictor: "map", "marginal", "sequence", "vote", "weighted_vote", "supergraph" or "quadratic" (prediction.tally);
     "auto" is "sequence" where labels mark spans, as B-, I- and O do, and "marginal" elsewhere. n_draws: of the
-    parameters, for all but "map". tie: strength of the super-graph's ties. distance: of the labels whose couplings the
-    quadratic correction keeps; None for all.
+    parameters, for all but "map". tie: strength of the super-graph's ties.
+
+    Of the quadratic correction G: distance: of labels whose couplings it keeps; float("inf") for all pairs, None for
+    all of G. terms: "centred" or "whole", what is kept of terms of more than one label (prediction.quadratic). about:
+    "mean", or "mode" as in the paper, where log Z is expanded.
     """
     predictor = resolved(posterior, predictor, chains=True)
     posterior = checked(posterior, predictor, n_draws)
@@ -66,7 +71,7 @@ def predict_sequences(
     points = posterior.sample_predictive(n_draws, rng)
     tally = _tallied(phase, points)
     if predictor == "quadratic":
-        return tally.prediction(predictor, *quadratic_labels(crf, posterior, data, distance))
+        return tally.prediction(predictor, *quadratic_labels(crf, posterior, data, distance, terms, about))
     if predictor != "supergraph":
         return tally.prediction(predictor)
     copies, t = [potentials(crf, data, parameters) for parameters in points], data.pair_starts()

@@ -11,7 +11,7 @@ from bayesfield.inference.trees.chain import ChainMarginals, best_labellings, ch
 from bayesfield.kernels.chains.passes import ChainArrays
 from bayesfield.learning.phases.chain_covariance import indicator_covariance
 from bayesfield.learning.phases.crf_design import potentials
-from bayesfield.prediction.quadratic import LocalQuadratic, climbed, coupled, trusted, within
+from bayesfield.prediction.quadratic import LocalQuadratic, check_cut, climbed, coupled, kept_terms, trusted, within
 from bayesfield.types import FloatArray, IntArray, Status
 
 if TYPE_CHECKING:
@@ -21,20 +21,26 @@ if TYPE_CHECKING:
 _CANDIDATES = 20  # labellings of the chain from which the full maximum is searched
 
 
-def local_quadratics(crf: CRF, posterior: Posterior, data: Sequences) -> list[LocalQuadratic]:
-    """G of every sequence, about the posterior's mean."""
-    node, edge = potentials(crf, data, posterior.mean)
+def local_quadratics(crf: CRF, posterior: Posterior, data: Sequences, about: str = "mean") -> list[LocalQuadratic]:
+    """G of every sequence, about the posterior's mean or mode."""
+    node, edge = potentials(crf, data, posterior.mode if about == "mode" else posterior.mean)
     marginals = chain_marginals(ChainArrays(data.ptr, data.which), node, edge)
     spans = parallel.spans(data.ptr.tolist())
     return [_local(crf, posterior, data, _Known(node, edge, marginals), slice(*span)) for span in spans]
 
 
 def quadratic_labels(
-    crf: CRF, posterior: Posterior, data: Sequences, distance: int | None = 1
+    crf: CRF,
+    posterior: Posterior,
+    data: Sequences,
+    distance: float | None = 1,
+    terms: str = "centred",
+    about: str = "mean",
 ) -> tuple[IntArray, Status]:
-    """The labels that maximise G, (P,), and whether G is to be trusted."""
-    quadratics = local_quadratics(crf, posterior, data)
-    parts = [_best(q, distance) for q in quadratics]
+    """The labels that maximise G, or what is kept of it, (P,), and whether G is to be trusted."""
+    check_cut(distance, terms, about)
+    quadratics = local_quadratics(crf, posterior, data, about)
+    parts = [_best(q, distance, terms) for q in quadratics]
     return np.concatenate([np.empty(0, dtype=np.int64), *parts]), trusted(quadratics)
 
 
@@ -71,12 +77,13 @@ def _features(crf: CRF, data: Sequences, own: slice, tables: IntArray) -> FloatA
     return out if crf.seen is None else out[:, crf.places]
 
 
-def _best(q: LocalQuadratic, distance: int | None) -> IntArray:
+def _best(q: LocalQuadratic, distance: float | None, terms: str) -> IntArray:
     T, K = q.node.shape
     if T == 0 or (distance is not None and distance > 1 and T > 2):
-        return within(q, distance or 1)
-    node = np.array([q.own(t) for t in range(T)])
-    tables = np.array([q.pair(t) for t in range(T - 1)]).reshape(-1, K, K) if T > 1 else np.zeros((1, K, K))
+        return within(q, distance or 1, terms=terms)
+    kept = kept_terms(q, terms)
+    node = np.array([kept.own(t) for t in range(T)])
+    tables = np.array([kept.pair(t) for t in range(T - 1)]).reshape(-1, K, K) if T > 1 else np.zeros((1, K, K))
     chains = ChainArrays(np.array([0, T]), np.minimum(np.arange(T), max(T - 2, 0)))
     labels, scores = best_labellings(chains, node, tables, 1 if distance else _CANDIDATES)
     if distance:

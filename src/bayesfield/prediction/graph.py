@@ -15,7 +15,7 @@ from bayesfield.learning.phases.crf_design import compiled_graphs, pair_inputs
 from bayesfield.model.conditional import CRF, label_codes
 from bayesfield.model.graphs import Graphs, as_graphs
 from bayesfield.prediction.chain import visible
-from bayesfield.prediction.quadratic import LocalQuadratic, climbed, coupled, trusted, within
+from bayesfield.prediction.quadratic import LocalQuadratic, check_cut, climbed, coupled, trusted, within
 from bayesfield.prediction.supergraph import supergraph_labels
 from bayesfield.prediction.tally import Prediction, Tally, checked, joined, plugged_in, resolved
 from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput, Status
@@ -33,9 +33,11 @@ def predict_graphs(
     n_draws: int = 100,
     rng: np.random.Generator | int | None = 0,
     tie: float = float("inf"),
-    distance: int | None = 1,
+    distance: float | None = 1,
     engine: Engine | str = "auto",
     y: Sequence[Any] | None = None,
+    terms: str = "centred",
+    about: str = "mean",
 ) -> Prediction:
     """Labels of all nodes. X: as in ``bf.fit_graphs``. engine: for marginals and best labellings.
 
@@ -57,10 +59,19 @@ def predict_graphs(
         codes, allowed = label_codes(crf, y, np.diff(data.ptr))
         barred = codes[:, None] != crf.owner if allowed is None else ~allowed
     points = posterior.mode[None] if predictor == "map" else posterior.sample_predictive(n_draws, rng)
-    request = _Request(crf, posterior, predictor, tie, distance, as_engine(engine))
+    check_cut(distance, terms, about)
+    request = _Request(crf, posterior, predictor, tie, _Cut(distance, terms, about), as_engine(engine))
     spans = enumerate(parallel.spans(data.ptr.tolist()))
     parts = (_predicted(request, data.run(k, k + 1), points, barred[a:b]) for k, (a, b) in spans)
     return joined(parts, len(crf.visible))
+
+
+class _Cut(NamedTuple):
+    """What is kept of the quadratic correction."""
+
+    distance: float | None
+    terms: str
+    about: str
 
 
 class _Request(NamedTuple):
@@ -68,7 +79,7 @@ class _Request(NamedTuple):
     posterior: Posterior
     predictor: str
     tie: float
-    distance: int | None
+    cut: _Cut
     engine: Engine
 
 
@@ -116,10 +127,12 @@ def _at(request: _Request, field: CompiledField, barred: BoolArray, parameters: 
     return _Answer(node, tables, marginal, labels, weight, found.status)
 
 
-def graph_quadratic(crf: CRF, posterior: Posterior, data: Graphs, engine: Engine) -> LocalQuadratic:
-    """G of one graph, about the posterior's mean: E[s] and Cov[s] by the engine."""
+def graph_quadratic(
+    crf: CRF, posterior: Posterior, data: Graphs, engine: Engine, about: str = "mean"
+) -> LocalQuadratic:
+    """G of one graph, about the posterior's mean or mode: E[s] and Cov[s] by the engine."""
     field, inputs, K = compiled_graphs(crf, data), pair_inputs(data), len(crf.labels)
-    theta = field.design.potentials(posterior.mean)
+    theta = field.design.potentials(posterior.mode if about == "mode" else posterior.mean)
     marginals = engine.infer(field.graph, theta)
     distinct, which = np.unique(np.concatenate([inputs.along, inputs.against], axis=1), axis=0, return_inverse=True)
     which = which.reshape(-1).astype(np.int64)
@@ -136,9 +149,10 @@ def graph_quadratic(crf: CRF, posterior: Posterior, data: Graphs, engine: Engine
 
 
 def _quadratic_labels(request: _Request, data: Graphs, answers: list[_Answer]) -> tuple[IntArray, Status]:
-    q = graph_quadratic(request.crf, request.posterior, data, request.engine)
-    if request.distance is not None:
-        return within(q, request.distance, request.engine if request.distance == 1 else None), trusted([q])
+    distance, terms, about = request.cut
+    q = graph_quadratic(request.crf, request.posterior, data, request.engine, about)
+    if distance is not None:
+        return within(q, distance, request.engine if distance == 1 else None, terms), trusted([q])
     starts = np.unique([within(q, 1, request.engine), *(a.labels for a in answers)], axis=0)
     return climbed(q, starts), trusted([q])
 

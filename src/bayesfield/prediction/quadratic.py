@@ -8,18 +8,26 @@ In the indicators s of an input's own labels and pairs of labels, f = Φᵀs, so
 
     G(y) = θᵀs + ½ (s − b)ᵀ M (s − b),      M = Φ (P + ΦᵀSΦ)⁻¹ Φᵀ = M₀ (I + S M₀)⁻¹,      b = E[s]:
 
-nothing larger than an instance's own labels. M couples all positions. ``distance`` keeps couplings of labels up to so
-many edges apart, each about its mean; terms of a pair's own feature with itself and its two labels are kept too, others
-of pairs are not. With distance 1 all that is kept lies on the field's own graph, where an exact engine is exact.
-Without a distance all of G counts, and its maximum is searched: from the best of what lies on the graph, one label
-changed at a time.
+nothing larger than an instance's own labels. M couples all positions, by terms of up to four labels, so that G is cut:
+
+* ``distance`` None: all of G counts, and its maximum is searched from the best of what lies on the graph, one label
+  changed at a time.
+* a distance d: couplings of labels up to d edges apart; infinite, of all. With 1 all that is kept lies on the field's
+  own graph, where an exact engine is exact.
+* ``terms`` "centred": each coupling of two labels about its mean, and those of a pair's feature with itself and with
+  its two labels; all else of pairs goes, with what it says of one label or of two. "whole": G written out in
+  indicators, θᵀs − (Mb)ᵀs + ½ sᵀMs; of that every term of one or two labels (no more than d edges apart) stays as it
+  is, −Mb in full, and those of three and four labels go.
+
+The paper's m is λ_MP, with the posterior N(λ_MP, P⁻¹): ``about`` "mode". About "mean", the corrected one, the Gaussian
+is the one that the rest of the library averages over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import linalg, sparse
@@ -27,7 +35,7 @@ from scipy import linalg, sparse
 from bayesfield.graph.structure import pair_graph
 from bayesfield.inference.messages.belief_propagation import Bethe
 from bayesfield.inference.trees.junction_tree import Exact
-from bayesfield.types import FloatArray, IntArray, Outcome, Status
+from bayesfield.types import FloatArray, IntArray, InvalidInput, Outcome, Status
 
 if TYPE_CHECKING:
     from bayesfield.inference.contract import Engine
@@ -80,6 +88,44 @@ class LocalQuadratic:
         np.add.at(pairs, self.which, self.b_pair)
         return np.concatenate([self.b.ravel(), pairs.ravel()])
 
+    def centred(self) -> Kept:
+        """Couplings about their means."""
+        return Kept(self.own, self.pair, self.coupling)
+
+    def whole(self) -> Kept:
+        """G in indicators, as far as terms have one label or two."""
+        linear = self.M @ self._mean()
+        return Kept(
+            lambda t: self._whole_own(t, linear), lambda k: self._whole_pair(k, linear), lambda t, u: self._block(t, u)
+        )
+
+    def _block(self, t: int, u: int) -> FloatArray:
+        K = self.node.shape[1]
+        return self.M[t * K : (t + 1) * K, u * K : (u + 1) * K]
+
+    def _of_pair(self, k: int) -> slice:
+        T, K = self.node.shape
+        return slice(T * K + self.which[k] * K * K, T * K + (self.which[k] + 1) * K * K)
+
+    def _whole_own(self, t: int, linear: FloatArray) -> FloatArray:
+        K = self.node.shape[1]
+        result: FloatArray = self.node[t] - linear[t * K : (t + 1) * K] + 0.5 * np.diag(self._block(t, t))
+        return result
+
+    def _whole_pair(self, k: int, linear: FloatArray) -> FloatArray:
+        """Of the labels of pair k, the coupling of these two in the first of all pairs that join them."""
+        K, of_pair = self.node.shape[1], self._of_pair(k)
+        alike = np.flatnonzero((self.pairs == self.pairs[k]).all(axis=1))
+        total = self.edge[k] - linear[of_pair].reshape(K, K) + 0.5 * np.diag(self.M[of_pair, of_pair]).reshape(K, K)
+        if alike[0] == k:
+            total = total + self._block(*self.pairs[k])
+        for other in alike[alike > k]:
+            total = total + np.diag(self.M[of_pair, self._of_pair(other)]).reshape(K, K)
+        for end, u in enumerate(self.pairs[k]):
+            mixed = self.M[u * K : (u + 1) * K, of_pair].reshape(K, K, K)
+            total = total + np.einsum("iij->ij" if end == 0 else "jij->ij", mixed)
+        return np.asarray(total)
+
     def coupling(self, t: int, u: int) -> FloatArray:
         """(e_y − b_t)ᵀ M_tu (e_y' − b_u) for all labels y, y', (K, K)."""
         K = self.node.shape[1]
@@ -104,6 +150,31 @@ class LocalQuadratic:
         return np.asarray(total)
 
 
+class Kept(NamedTuple):
+    """What a truncation says of one label, of the labels of pair k, and of two labels that no pair joins."""
+
+    own: Callable[[int], FloatArray]
+    pair: Callable[[int], FloatArray]
+    coupling: Callable[[int, int], FloatArray]
+
+
+def kept_terms(q: LocalQuadratic, terms: str) -> Kept:
+    """terms: "centred" or "whole"."""
+    return q.whole() if terms == "whole" else q.centred()
+
+
+def check_cut(distance: float | None, terms: str, about: str) -> None:
+    """That a truncation is one of those there are."""
+    if distance is not None and not distance >= 1:
+        raise InvalidInput(
+            f"distance is at least 1, float('inf') for all pairs of labels, or None for all of G; got {distance}"
+        )
+    if terms not in ("centred", "whole"):
+        raise InvalidInput(f'terms is "centred" or "whole"; got {terms!r}')
+    if about not in ("mean", "mode"):
+        raise InvalidInput(f'about is "mean" or "mode"; got {about!r}')
+
+
 def coupled(features: FloatArray, S: FloatArray, covariance: FloatArray, labels: int) -> tuple[FloatArray, float]:
     """M, from Φ, S and P⁻¹Φᵀ; and the mean of the first so many variances in M₀, those of labels."""
     M0 = features @ covariance
@@ -124,15 +195,15 @@ def trusted(quadratics: Sequence[LocalQuadratic]) -> Status:
     return Status(Outcome.TOO_WIDE, detail=f"log-potentials are uncertain by {width:.1f} nats, root mean square")
 
 
-def within(q: LocalQuadratic, distance: int, engine: Engine | None = None) -> IntArray:
+def within(q: LocalQuadratic, distance: float, engine: Engine | None = None, terms: str = "centred") -> IntArray:
     """The best labelling by what is kept; exactly, if a junction tree is small or the engine exact."""
     T, K = q.node.shape
     if T == 0:
         return np.empty(0, dtype=np.int64)
-    far = _apart(q.pairs, T, distance)
-    tables = [*(q.pair(k) for k in range(len(q.pairs))), *(q.coupling(t, u) for t, u in far)]
+    far, kept = _apart(q.pairs, T, distance), kept_terms(q, terms)
+    tables = [*(kept.pair(k) for k in range(len(q.pairs))), *(kept.coupling(t, u) for t, u in far)]
     graph = pair_graph(np.full(T, K), np.concatenate([q.pairs.reshape(-1, 2), far]))
-    theta = np.concatenate([*(q.own(t) for t in range(T)), *(table.ravel() for table in tables)])
+    theta = np.concatenate([*(kept.own(t) for t in range(T)), *(table.ravel() for table in tables)])
     if engine is None:
         exact = Exact()
         engine = exact if exact.preview(graph).entries <= _EXACT_ENTRIES else Bethe(damping=0.3)
@@ -159,9 +230,9 @@ def _climbed(q: LocalQuadratic, labels: IntArray) -> IntArray:
     return here
 
 
-def _apart(pairs: IntArray, nodes: int, distance: int) -> IntArray:
-    """Pairs of nodes, ascending, from 2 to ``distance`` edges apart."""
-    if distance < 2 or not len(pairs):
+def _apart(pairs: IntArray, nodes: int, distance: float) -> IntArray:
+    """Pairs of nodes, ascending, from 2 to ``distance`` edges apart; infinite: those that nothing joins, too."""
+    if distance < 2 or (not len(pairs) and distance < np.inf):
         return np.empty((0, 2), dtype=np.int64)
     ones = np.ones(2 * len(pairs))
     adjacent = sparse.csr_array((ones, np.concatenate([pairs, pairs[:, ::-1]]).T), shape=(nodes, nodes))

@@ -9,20 +9,17 @@ to Σ_n log Z_n(λ), the sum over what is hidden in each case.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesfield.graph.structure import counts
-from bayesfield.inference.sampling.gibbs_chains import gibbs_draws
 from bayesfield.inference.trees.junction_tree import Exact
-from bayesfield.samplers.density import require_graph
+from bayesfield.samplers.auxiliary import Drawing, drawing, unnormalised
 from bayesfield.samplers.steps import drive
-from bayesfield.types import FloatArray, IntArray, Options
+from bayesfield.types import FloatArray, Options
 
 if TYPE_CHECKING:
     from bayesfield.inference.sampling.sampled import Sampled
-    from bayesfield.learning.objective import Objective
     from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Stats
 
 
@@ -48,59 +45,26 @@ class Exchange(Options):
     def lanes(self, chains: int) -> int:
         return 1
 
-    def prepare(self, problem: Problem) -> _Shared:
-        shape = problem.factor * (self.scale * 2.38 / np.sqrt(max(problem.size, 1)))
-        objective = problem.objective
-        require_graph(objective)
-        self.engine.preview(objective.free.graph)  # planned once, before threads ask for it
-        return _Shared(objective, shape)
+    def prepare(self, problem: Problem) -> Drawing:
+        return drawing(problem, self.engine, self.scale)
 
-    def advance(self, shared: _Shared, chains: list[Chain], draws: int, thin: int) -> tuple[FloatArray, Stats]:
+    def advance(self, shared: Drawing, chains: list[Chain], draws: int, thin: int) -> tuple[FloatArray, Stats]:
         kept = np.empty((len(chains), draws, len(shared.shape)))
         accepted = np.zeros((len(chains), draws))
         for c, chain in enumerate(chains):
-            noise = chain.scale * chain.normals.standard_normal((draws * thin, len(shared.shape))) @ shared.shape.T
-            for step, move in enumerate(noise):
-                accepted[c, step // thin] += self._move(shared.objective, chain, move) / thin
+            if chain.memory is None:
+                chain.memory = unnormalised(shared.objective, chain.position)
+            for step, move in enumerate(shared.moves(chain, draws * thin)):
+                accepted[c, step // thin] += self._move(shared, chain, move) / thin
                 kept[c, step // thin] = chain.position
         return kept, {"acceptance": accepted}
 
-    def _move(self, objective: Objective, chain: Chain, move: FloatArray) -> bool:
+    def _move(self, shared: Drawing, chain: Chain, move: FloatArray) -> bool:
+        """By log p(λ'|x) − log p(λ|x) + log p(y|λ) − log p(y|λ'), with y drawn at λ'."""
         proposal = chain.position + move
-        phase, N = objective.free, int(objective.weight)
-        # log p(λ'|x) − log p(λ|x) + log p(y|λ) − log p(y|λ'); the gradient has N (f̄(y) − f̄(x)) and the prior's pull
-        ratio = 0.0
-        if N:
-            drawn = self._draw(objective, phase.design.potentials(proposal), N, chain.uniforms)
-            drawn_features = phase.design.expectations(counts(phase.graph, drawn))
-            ratio = self._gain(objective, chain, proposal) - float(move @ drawn_features)
-        ratio += objective.prior.log_kernel(proposal) - objective.prior.log_kernel(chain.position)
+        there = unnormalised(shared.objective, proposal)
+        ratio = there - float(chain.memory) - float(move @ shared.features(proposal, chain.uniforms))
         if not np.log(chain.uniforms.random()) < ratio:  # no number is no reason to move
             return False
-        chain.position, chain.memory = proposal, None
+        chain.position, chain.memory = proposal, there
         return True
-
-    def _gain(self, objective: Objective, chain: Chain, proposal: FloatArray) -> float:
-        """By how much the proposal raises the data's unnormalised log-probability, all holes summed over."""
-        gain = float((proposal - chain.position) @ objective.statistic)
-        clamped = objective.phases[1:]
-        if not clamped:
-            return gain
-        if chain.memory is None:
-            chain.memory = sum(-phase.weight * phase.at(chain.position).log_z for phase in clamped)
-        answers = [phase.at(proposal) for phase in clamped]
-        if not all(answer.status.converged for answer in answers):
-            return -np.inf
-        there = sum(-phase.weight * answer.log_z for phase, answer in zip(clamped, answers, strict=True))
-        return gain + float(there) - float(chain.memory)
-
-    def _draw(self, objective: Objective, theta: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
-        graph = objective.free.graph
-        if self.engine.traits.exact:
-            return self.engine.sample(graph, theta, n, rng)  # type: ignore[union-attr]
-        return gibbs_draws(graph, theta, n, self.engine.burn_in, int(rng.integers(2**62)))  # type: ignore[union-attr]
-
-
-class _Shared(NamedTuple):
-    objective: Objective
-    shape: FloatArray

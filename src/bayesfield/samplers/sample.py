@@ -26,7 +26,6 @@ from bayesfield.parallel import Cluster
 from bayesfield.response.base import require_dense
 from bayesfield.samplers.contract import Chain, Plan, Problem, Progress, Run, Sampler, new_chains
 from bayesfield.samplers.draws import Draws
-from bayesfield.samplers.langevin import Langevin
 from bayesfield.samplers.metropolis import Metropolis
 from bayesfield.samplers.nuts import NUTS
 from bayesfield.types import InvalidInput
@@ -58,8 +57,8 @@ def sample_posterior(
     """Draws of a field's parameters given cases, by Markov chains.
 
     X: (N, n) array or DataFrame in the states' own values; missing cells and hidden variables are summed over. prior:
-    by default Normal(variance=1). sampler: bf.NUTS() by default; bf.Metropolis(), bf.Exchange() or bf.Langevin(), each
-    with options of its own.
+    by default Normal(variance=1). sampler: bf.NUTS() by default; bf.Metropolis(), bf.Exchange(), bf.Moller() or
+    bf.Langevin(), each with options of its own.
 
     n_draws: kept for each of the chains (by default 4), every ``thin``-th step (by default every one). warmup: steps
     before, which tune step sizes and are not kept; by default 300 for NUTS and 50 · F, at least 1,000, for the others.
@@ -100,13 +99,12 @@ def sample_sequences(
 ) -> Draws:
     """Draws of a chain CRF's parameters given labelled sequences.
 
-    X, y, Z, prior: as in ``bf.fit_sequences``. sampler: bf.NUTS() or bf.Metropolis(), with exact log Z, or
-    bf.Langevin(). The rest as in ``bf.sample_posterior``. With more than a thousand parameters NUTS takes widths from
-    the shape, not its correlations: a full product would take longer than a gradient.
+    X, y, Z, prior: as in ``bf.fit_sequences``. sampler: bf.NUTS() or bf.Metropolis(), with exact log Z, bf.Exchange()
+    or bf.Moller(), with exact draws, or bf.Langevin(). The rest as in ``bf.sample_posterior``. With more than a
+    thousand parameters NUTS takes widths from the shape, not its correlations: a full product would take longer than a
+    gradient.
     """
     chosen, stated = _checked(sampler), _fixed(prior, crf)
-    if not isinstance(chosen, NUTS | Metropolis | Langevin):
-        raise InvalidInput(f"chains of labels have bf.NUTS(), bf.Metropolis() and bf.Langevin(); got {chosen!r}")
     data = X if isinstance(X, Sequences) else as_sequences(crf, X, y, Z)
     objective = sequence_objective(crf, data, gaussian(stated, crf))
     if shape is None:

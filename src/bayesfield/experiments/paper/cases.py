@@ -1,9 +1,9 @@
 """The paper's simulated problems: 5×5 grids with states ±1.
 
-Figures 2 and 3: fields and couplings ~ N(0, 0.5²), N cases. Figures 4 and 5: all couplings d/4, all fields 0 (figure 4)
-or 1 (figure 5), 1,000 cases. The paper does not state its prior: here it is N(0, 0.25 I), the generating distribution,
-for the first two, and N(0, I) for the others, whose parameters were not drawn. Nor does it say how many cases the last
-two have.
+Figures 2 and 3: fields and couplings ~ N(0, 0.5²), N cases. Figures 4 and 5: couplings from
+U([−(d+ε), −d] ∪ [d, d+ε]) with ε = 0.1/4, all fields 0 (figure 4) or 1 (figure 5), one instantiation of them, and
+here 1,000 cases. ``Case.x`` is 4d: the paper's d are 0.1/4 to 2/4. The paper does not state its prior: here it is
+N(0, 0.25 I), the generating distribution, for the first two figures, and N(0, I) for the others.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from bayesfield.inference.queries import sample
 from bayesfield.model.builders import grid
 from bayesfield.model.prior import Normal
+from bayesfield.types import FloatArray
 
 if TYPE_CHECKING:
     from bayesfield.model.field import RandomField
@@ -23,13 +24,14 @@ if TYPE_CHECKING:
 SIDE = 5
 SIZES = (10, 100, 1000, 5000)
 STRENGTHS = (0.1, 0.5, 1.0, 1.5, 2.0)
+BAND = 0.1  # 4ε
 CASES = 1000  # of figures 4 and 5
-SHOWN = 1000  # cases behind figure 3
+SHOWN = 5000  # cases behind figure 3
 
 
 @dataclass(frozen=True)
 class Case:
-    """One data set. x: N, or d. model: which of the repetitions."""
+    """One data set. x: N, or 4d. model: which of the repetitions."""
 
     figure: str
     x: float
@@ -55,11 +57,19 @@ class Case:
         if axis(self.figure) == "N":
             truth, prior = 0.5 * rng.normal(size=field.n_parameters), Normal(variance=0.25)
         else:
-            n = field.n_variables
-            truth = np.full(field.n_parameters, self.x / 4)
-            truth[:n] = 1.0 if self.figure == "fig5" else 0.0
-            prior = Normal(variance=1.0)
+            truth, prior = (
+                mixed_signs(field, self.x / 4, 1.0 if self.figure == "fig5" else 0.0, rng),
+                Normal(variance=1.0),
+            )
         return field, sample(field, truth, self.size, rng), prior
+
+
+def mixed_signs(field: RandomField, d: float, bias: float, rng: np.random.Generator) -> FloatArray:
+    """Fields that are all ``bias``, and couplings of either sign with magnitudes in [d, d + ε]."""
+    truth = np.full(field.n_parameters, bias)
+    edges = field.n_parameters - field.n_variables
+    truth[field.n_variables :] = rng.choice([-1.0, 1.0], edges) * rng.uniform(d, d + BAND / 4, edges)
+    return truth
 
 
 def axis(figure: str) -> str:
@@ -71,5 +81,6 @@ def cases(figure: str, models: int) -> list[Case]:
     """All data sets behind a figure, the dearest first, so that no core is left with a long one at the end."""
     if figure == "fig3":
         return [Case(figure, SHOWN, 0)]
-    values = SIZES if axis(figure) == "N" else STRENGTHS
-    return [Case(figure, float(x), model) for x in reversed(values) for model in range(models)]
+    if axis(figure) == "d":
+        return [Case(figure, x, 0) for x in reversed(STRENGTHS)]
+    return [Case(figure, float(n), model) for n in reversed(SIZES) for model in range(models)]

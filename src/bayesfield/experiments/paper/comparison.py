@@ -80,7 +80,7 @@ class Comparison(Experiment):
         left = [name for name in self.methods(task) if not store.has(cell(task, name))]
         self._practise(left)
         problem = self.problem(task, seed)
-        truth = reference(problem, scale, task.seed(1, seed))
+        truth = _kept_reference(task, problem, scale, store, seed)
         assert truth.draws is not None
         floors = [float(cramer_von_mises(truth.draws[s], truth.draws[s + 1]).sum()) for s in range(scale.sets)]
         if REFERENCE in left:
@@ -94,8 +94,9 @@ class Comparison(Experiment):
             rows = [self._row(task, name, s, v.sum(), floors[s], found, n) for s, (v, n) in enumerate(scores)]
             if not scores:
                 rows = [self._row(task, name, 0, float("nan"), floors[0], found, 0)]
-            arrays = _histograms(truth.draws[0], found, scores[0][0]) if self.histograms and scores else None
-            store.put(cell(task, name), rows, arrays)
+            store.put(cell(task, name), rows, _histograms(truth.draws[0], found, scores[0][0]) if scores else None)
+        if all(store.has(cell(task, name)) for name in (REFERENCE, *self.compared())):
+            store.release(cell(task, REFERENCE))
 
     def _practise(self, names: Sequence[str]) -> None:
         """Once in every process."""
@@ -111,7 +112,7 @@ class Comparison(Experiment):
         return plots.marginal_histograms(self.histograms_in(store), list(self.parameter_names), self.histograms)
 
     def histograms_in(self, store: Store) -> dict[str, dict[str, Any]]:
-        """By method, of the one case that is shown."""
+        """By method, of the one case that is shown. Cells of all figures have them, so that figures can share cells."""
         case = self.tasks(next(iter(self.scales.values())))[0]
         return {name: arrays for name in self.compared() if (arrays := store.arrays(cell(case, name)))}
 
@@ -145,6 +146,18 @@ class Comparison(Experiment):
             "draws": n,
             "note": outcome.note,
         }
+
+
+def _kept_reference(task: Any, problem: Problem, scale: Scale, store: Store, seed: int) -> Outcome:
+    """Its draws are kept until every method of the task has been run: they take as long as most of these."""
+    name = cell(task, REFERENCE)
+    kept = store.kept(name)
+    if kept:
+        return Outcome(kept["draws"], float(kept["seconds"]), bool(kept["converged"]), float(kept["mpsrf"]))
+    truth = reference(problem, scale, task.seed(1, seed))
+    assert truth.draws is not None
+    store.keep(name, draws=truth.draws, seconds=truth.seconds, converged=truth.converged, mpsrf=truth.mpsrf)
+    return truth
 
 
 def _scores(truth: FloatArray, outcome: Outcome) -> list[tuple[FloatArray, int]]:

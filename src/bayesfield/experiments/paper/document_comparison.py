@@ -9,7 +9,6 @@ import numpy as np
 
 from bayesfield.experiments.paper.comparison import Comparison
 from bayesfield.experiments.paper.documents import (
-    FILES,
     PRIOR_VARIANCE,
     data_folder,
     labelled_files,
@@ -25,31 +24,34 @@ from bayesfield.experiments.paper.methods import (
     Problem,
     Scale,
     chained,
-    few_steps,
+    exact_chains,
     fitted,
 )
 from bayesfield.fitting.sequences import fit_sequences
 from bayesfield.model.prior import Normal
+from bayesfield.samplers.exchange import Exchange
 from bayesfield.samplers.langevin import Langevin
 from bayesfield.samplers.metropolis import Metropolis
+from bayesfield.samplers.moller import Moller
 
 LINES = 100  # of a file
 SIZES = (10, 20, 30, 40, 48)
-SHOWN = 10  # files behind figures 7 and 8: the fewest, where a Gaussian has most to miss
+SHOWN = {"fig7": 10, "fig8": 48}  # files behind the figures of marginals
 PAPERS: dict[str, Method] = {
     "BL-MP": fitted(correction="none"),
     "LV-CD": chained(Langevin(), warmup=1000, guess=20),
-    "Metropolis": few_steps(Metropolis()),
+    "Metropolis": exact_chains(Metropolis(), thin=200),
 }
 OURS: dict[str, Method] = {
     "BL-MP + correction": fitted(correction="variational"),
     "EP": fitted(method="ep"),
+    "exchange": exact_chains(Exchange(), thin=250),
+    "Møller": exact_chains(Moller(), thin=150, share=0.25),
 }
 METHODS = {**PAPERS, **OURS}
 TITLES = {
     "fig6": f"Distance to the true posterior by number of files of {LINES} lines",
-    "fig7": f"Worst marginals, {SHOWN} files",
-    "fig8": f"Best marginals, {SHOWN} files",
+    **{name: f"Worst and best marginals, {files} files" for name, files in SHOWN.items()},
 }
 
 
@@ -77,11 +79,11 @@ class DocumentComparison(Comparison):
     def __init__(self, name: str, folder: Path | None = None) -> None:
         self.name, self.folder = name, data_folder(folder)
         self.title = f"{TITLES[name]} ({source_of(self.folder)})"
-        self.histograms = {"fig7": ("worst",), "fig8": ("best",)}.get(name, ())
+        self.histograms = ("worst", "best") if name in SHOWN else ()
 
     @property
     def source(self) -> dict[str, str]:
-        return {"data": source_of(self.folder)}
+        return {"data": source_of(self.folder), "features of a pair": "of its first line"}
 
     def compared(self) -> Mapping[str, Method]:
         return METHODS
@@ -96,17 +98,18 @@ class DocumentComparison(Comparison):
 
     def tasks(self, scale: Scale) -> list[FileCase]:
         if self.histograms:
-            return [FileCase(SHOWN, 0)]
+            return [FileCase(float(SHOWN[self.name]), 0)]
         return [FileCase(float(n), model) for n in reversed(SIZES) for model in range(scale.models)]
 
     def practice(self) -> Problem:
         return self._of([0])
 
     def problem(self, task: FileCase, seed: int) -> Problem:
-        return self._of(np.random.default_rng(task.seed(0, seed)).permutation(FILES)[: int(task.x)])
+        found = len(labelled_files(self.folder, LINES))
+        return self._of(np.random.default_rng(task.seed(0, seed)).permutation(found)[: int(task.x)])
 
     def _of(self, chosen: Iterable[int]) -> Problem:
         files = labelled_files(self.folder, LINES)
         crf, prior = line_crf(files), Normal(variance=PRIOR_VARIANCE)
-        data = line_sequences(crf, [files[k] for k in chosen])
+        data = line_sequences(crf, [files[k] for k in chosen], of_pair="first")
         return ChainProblem(crf, data, prior, fit_sequences(crf, data, prior=prior, correction="none"))

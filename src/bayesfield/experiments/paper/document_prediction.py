@@ -15,7 +15,6 @@ from bayesfield import plots
 from bayesfield.experiments.contract import Experiment, cell
 from bayesfield.experiments.paper import predictors
 from bayesfield.experiments.paper.documents import (
-    FILES,
     PRIOR_VARIANCE,
     data_folder,
     labelled_files,
@@ -83,7 +82,7 @@ class DocumentPrediction(Experiment):
 
     def run(self, task: Split, scale: SplitScale, store: Store, seed: int) -> None:
         files = labelled_files(self.folder, scale.lines)
-        order = np.random.default_rng(seed + task.number).permutation(FILES)
+        order = np.random.default_rng(seed + task.number).permutation(len(files))
         crf, prior = line_crf(files), Normal(variance=PRIOR_VARIANCE)
         train = line_sequences(crf, [files[k] for k in order[: scale.train]])
         test = line_sequences(crf, [files[k] for k in order[scale.train :][: scale.test]])

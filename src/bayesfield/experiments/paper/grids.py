@@ -59,8 +59,14 @@ class GridComparison(Comparison):
 
     def __init__(self, name: str) -> None:
         self.name, self.title, self.axis = name, TITLES[name], cases.axis(name)
-        self.axis_label = {"N": "cases N", "d": "edge strength d (couplings d/4)"}[self.axis]
+        self.axis_label = {"N": "cases N", "d": "edge strength: couplings ±[d, d + 0.1]/4"}[self.axis]
         self.histograms = ("worst", "best") if name == "fig3" else ()
+
+    @property
+    def source(self) -> dict[str, str]:
+        if self.axis == "N":
+            return {"couplings and fields": "N(0, 0.25)"}
+        return {"couplings": "±U([d, d + 0.1]/4)", "fields": "1" if self.name == "fig5" else "0"}
 
     def compared(self) -> Mapping[str, Method]:
         return METHODS

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from bayesfield.samplers.draws import Draws
 
 AGREED = 1.1  # MPSRF below which restarts agree
+MIXED = 1.05  # the largest R-hat below which exact samplers do
 _PILOT = 400  # draws of each chain from which the autocorrelation time is read
 _APART = 10.0  # MPSRF of the pilot beyond which chains live in different places
 
@@ -46,11 +47,35 @@ class Scale:
     exchange_draws: int  # in all: each costs N drawn cases a step
     exchange_thin: int
     patience: int = 2  # times its usual autocorrelation time that a chain is thinned by at most
+    exact_draws: int = 2000  # in all, of samplers that are exact and slow, where there are enough to be compared
+    exact_thin: float = 1.0  # times their autocorrelation time that these are thinned by
 
 
-QUICK = Scale("quick", models=1, sets=1, draws=2000, restarts=4, exchange_draws=40, exchange_thin=50, patience=1)
+QUICK = Scale(
+    "quick",
+    models=1,
+    sets=1,
+    draws=2000,
+    restarts=4,
+    exchange_draws=40,
+    exchange_thin=50,
+    patience=1,
+    exact_draws=400,
+    exact_thin=0.2,
+)
 PAPER = Scale("paper", models=5, sets=10, draws=10_000, restarts=5, exchange_draws=200, exchange_thin=250)
-PRACTICE = Scale("practice", models=1, sets=1, draws=10, restarts=2, exchange_draws=16, exchange_thin=1, patience=1)
+PRACTICE = Scale(
+    "practice",
+    models=1,
+    sets=1,
+    draws=10,
+    restarts=2,
+    exchange_draws=16,
+    exchange_thin=1,
+    patience=1,
+    exact_draws=16,
+    exact_thin=0.0,
+)
 SCALES = {scale.name: scale for scale in (QUICK, PAPER)}
 
 
@@ -170,6 +195,25 @@ def few_steps(sampler: Sampler) -> Method:
         mpsrf, worst = diagnostics.multivariate_r_hat(made.values), float(np.nanmax(diagnostics.r_hat(made.values)))
         note = f"one set of {len(made.flat)} draws, thinned by {thin}; largest R-hat {worst:.2f}"
         return Outcome(made.flat[None], time.process_time() - begun, worst < AGREED, mpsrf, note)
+
+    return run
+
+
+def exact_chains(sampler: Sampler, thin: int, share: float = 1.0) -> Method:
+    """An exact sampler, from restarts: one set of draws, enough for R-hat to tell.
+
+    thin: about its autocorrelation time. share: of the scale's number of such draws.
+    """
+
+    def run(problem: Problem, scale: Scale, seed: np.random.SeedSequence) -> Outcome:
+        begun = time.process_time()
+        each = -(-round(share * scale.exact_draws) // scale.restarts)
+        own = max(1, round(scale.exact_thin * thin))
+        length = Length(each, scale.restarts, 20 * own, own)
+        made = problem.sample(sampler, length, int(seed.generate_state(1)[0]))
+        mpsrf, worst = diagnostics.multivariate_r_hat(made.values), float(np.nanmax(diagnostics.r_hat(made.values)))
+        note = f"one set of {len(made.flat)} draws, thinned by {own}; largest R-hat {worst:.3f}"
+        return Outcome(made.flat[None], time.process_time() - begun, worst < MIXED, mpsrf, note)
 
     return run
 

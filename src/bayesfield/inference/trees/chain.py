@@ -38,8 +38,7 @@ class ChainMarginals:
 
 def chain_marginals(chains: ChainArrays, node: FloatArray, edge: FloatArray) -> ChainMarginals:
     """node (P, K) and edge (Q, K, K) log-potentials."""
-    a, v, b, psi = np.empty((4, *node.shape))
-    messages = Messages(psi, np.empty(edge.shape), np.empty(len(edge)), a, v, b, np.empty(len(node)))
+    messages = _messages(node, edge)
     log_z, marginal, count = np.empty(len(chains.ptr) - 1), np.zeros(node.shape), len(chains.ptr) - 1
     kernel.exponentials(edge, messages.M, messages.top)
     if node.size < _SMALL:
@@ -182,11 +181,31 @@ def chain_log_z(chains: ChainArrays, node: FloatArray, edge: FloatArray) -> Floa
     return log_z
 
 
+def _messages(node: FloatArray, edge: FloatArray) -> Messages:
+    """Room for them."""
+    a, v, b, psi = np.empty((4, *node.shape))
+    return Messages(psi, np.empty(edge.shape), np.empty(len(edge)), a, v, b, np.empty(len(node)))
+
+
 def chain_draws(chains: ChainArrays, marginals: ChainMarginals, n: int, rng: np.random.Generator) -> IntArray:
     """n labellings of all sequences, exactly from their distribution, (n, P)."""
     labels = np.zeros((n, len(marginals.marginal)), dtype=np.int64)
     kernel.draw(chains, marginals.messages, rng.random(labels.shape), labels)
     return labels
+
+
+def chain_drawn(chains: ChainArrays, node: FloatArray, edge: FloatArray, rng: np.random.Generator) -> IntArray | None:
+    """One labelling of all sequences, exactly from their distribution, (P,), by forward passes alone; None where plain
+    numbers were not enough."""
+    messages = _messages(node, edge)
+    log_z, labels = np.empty(len(chains.ptr) - 1), np.zeros((1, len(node)), dtype=np.int64)
+    kernel.exponentials(edge, messages.M, messages.top)
+    kernel.forward(chains, node, messages, 0, len(log_z), log_z)
+    if not np.isfinite(log_z).all():
+        return None
+    kernel.draw(chains, messages, rng.random(labels.shape), labels)
+    drawn: IntArray = labels[0]
+    return drawn
 
 
 def best_labellings(

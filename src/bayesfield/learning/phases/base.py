@@ -10,7 +10,7 @@ import numpy as np
 
 from bayesfield.inference.contract import Engine, Price, Traits
 from bayesfield.response.base import Response
-from bayesfield.types import BoolArray, FloatArray, Status
+from bayesfield.types import BoolArray, FloatArray, InvalidInput, Status
 
 DRAWN = 100_000  # positions in all antithetic pairs of draws that sequences have each for itself, about
 
@@ -105,6 +105,20 @@ class Phase(ABC):
         for here in points:
             total += self.response(self.at(here)).covariance()
         return total
+
+    def prepare_drawn(self, engine: Any) -> None:  # noqa: B027
+        """What ``drawn`` needs of the structure alone."""
+
+    def drawn(self, parameters: FloatArray, engine: Any, rng: np.random.Generator) -> FloatArray:
+        """The features of data drawn at these parameters, summed over as many cases as were observed, (F,).
+
+        engine: exact, or Sampled, whose burn-in says how long Gibbs chains run; None of them where draws are exact
+        anyway.
+        """
+        raise InvalidInput(
+            f"samplers that draw data need a random field or a CRF in this process; {type(self).__name__} draws none. "
+            "Take bf.NUTS() or bf.Metropolis()"
+        )
 
     @abstractmethod
     def variances(self, answer: Answer) -> FloatArray:

@@ -83,11 +83,11 @@ class Cases:
         """Whether every variable is seen in some case that is here, so that holes are cells and not variables."""
         return self.here and bool((self.codes >= 0).any(axis=0).all())
 
-    def frequencies(self) -> FloatArray:
-        """How often the data take each table entry, (T,), by the cases that observe its table whole, with one case's
-        worth of the uniform distribution added."""
+    def frequencies(self, pseudo_cases: float = 1.0) -> FloatArray:
+        """How often the data take each table entry, (T,), by the cases that observe its table whole, with so many
+        cases' worth of the uniform distribution added."""
         seen, size = self._seen()
-        return (self.counts + 1.0 / size) / (seen + 1.0)
+        return (self.counts + pseudo_cases / size) / np.maximum(seen + pseudo_cases, 1e-300)
 
     def unseen(self) -> IntArray:
         """The parameters that no case shows without guessing: those of no table that some case observes whole."""

@@ -17,6 +17,7 @@ from bayesfield.inference.contract import Engine, Price, Traits
 from bayesfield.inference.trees.chain import (
     ChainMarginals,
     ChainMeans,
+    chain_drawn,
     chain_marginals,
     chain_means,
     chain_tangent,
@@ -48,7 +49,7 @@ from bayesfield.learning.phases.crf_design import (
 from bayesfield.learning.phases.graph import GraphPhase
 from bayesfield.model.conditional import CRF, Sequences
 from bayesfield.response.base import Response, fits_dense, require_dense
-from bayesfield.types import BoolArray, FloatArray, Outcome, Status
+from bayesfield.types import BoolArray, FloatArray, IntArray, Outcome, Status
 
 _NUMBERS = 20_000_000  # in the directions that are carried at a time
 _WIDTH = 64  # directions, at most
@@ -220,6 +221,25 @@ class ChainPhase(Phase):
         ptr = np.concatenate([[0], (data.ptr[1:] + P * shift).ravel()])
         chains = ChainArrays(ptr, (data.which + Q * shift).ravel())
         return chains, node, np.ascontiguousarray(edge)
+
+    def prepare_drawn(self, engine: Any) -> None:
+        """Nothing: labels are drawn backwards along the chains, exactly."""
+
+    def drawn(self, parameters: FloatArray, engine: Any, rng: np.random.Generator) -> FloatArray:
+        labels = chain_drawn(self.chains, *self.potentials(parameters), rng)
+        if labels is None:
+            return self.by_tree.drawn(parameters, Exact(), rng)
+        K, (Q, _) = len(self.crf.labels), self.data.edge_rows.shape
+        marginal = np.zeros((len(labels), K))
+        marginal[np.arange(len(labels)), labels] = 1.0
+        first = self._pair_starts
+        code = (self.data.which[first] * K + labels[first]) * K + labels[first + 1]
+        transitions = np.bincount(code, minlength=Q * K * K).astype(np.float64).reshape(Q, K, K)
+        return expectations(self.crf, self.data, marginal, transitions)
+
+    @cached_property
+    def _pair_starts(self) -> IntArray:
+        return self.data.pair_starts()
 
     @property
     def draws_potentials(self) -> bool:

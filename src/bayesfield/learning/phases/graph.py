@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from bayesfield.graph.compiled import Design, local_variances, pairs_within
-from bayesfield.graph.structure import Graph
+from bayesfield.graph.structure import Graph, counts
 from bayesfield.inference.auto import Auto
 from bayesfield.inference.contract import Engine, Price, Traits
+from bayesfield.inference.sampling.gibbs_chains import gibbs_draws
 from bayesfield.learning.phases.base import Answer, Answers, Phase
 from bayesfield.response.base import Response
 from bayesfield.types import FloatArray
@@ -115,6 +116,17 @@ class GraphPhase(Phase):
             if total is not None:
                 return total
         return super().covariances(points)
+
+    def prepare_drawn(self, engine: Any) -> None:
+        engine.preview(self.graph)
+
+    def drawn(self, parameters: FloatArray, engine: Any, rng: np.random.Generator) -> FloatArray:
+        theta, n = self.design.potentials(parameters), int(self.cases)
+        if engine.traits.exact:
+            states = engine.sample(self.graph, theta, n, rng)
+        else:
+            states = gibbs_draws(self.graph, theta, n, engine.burn_in, int(rng.integers(2**62)))
+        return self.design.expectations(counts(self.graph, states))
 
     def variances(self, answer: Answer) -> FloatArray:
         return local_variances(self.graph, self.design, answer.found[1].tables)

@@ -29,9 +29,19 @@ _TIGHT, _STEPS = 1e-12, 1000  # of conjugate gradients
 
 @dataclass(frozen=True, repr=False)
 class PseudoMoments(Options, Learner):
-    """Pseudo-moment matching as a learner. It knows no prior."""
+    """Pseudo-moment matching as a learner. It knows no prior.
+
+    pseudo_cases: of the uniform distribution, added to the data's frequencies, so that none is zero. The paper's (8)
+    and (9) have none: 0, where every table takes each of its entries somewhere in the data.
+    """
+
+    pseudo_cases: float = 1.0
 
     name = "pseudo_moments"
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.pseudo_cases < np.inf:
+            raise InvalidInput(f"pseudo_cases is 0 or more; got {self.pseudo_cases}")
 
     def for_evidence(self) -> PseudoMoments:
         raise InvalidInput(
@@ -41,7 +51,7 @@ class PseudoMoments(Options, Learner):
 
     def learn(self, objective: Objective, request: Request) -> Learned:
         """The matching parameters, with value and gradient there by the objective's engine."""
-        parameters, left = _matched(objective)
+        parameters, left = _matched(objective, self.pseudo_cases)
         outcome = Outcome.CLOSED_FORM if left == 0 else Outcome.NO_OPTIMUM
         detail = "" if left == 0 else f"least squares were not solved in {_STEPS} steps of conjugate gradients"
         return Learned(Optimum(objective.at(parameters), Status(outcome, detail=detail), ()))
@@ -49,16 +59,22 @@ class PseudoMoments(Options, Learner):
 
 def pseudo_moments(objective: Objective) -> FloatArray:
     """λ whose tables come closest to having the data's smoothed frequencies as beliefs; the prior mean without data."""
-    return _matched(objective)[0]
+    return _matched(objective, 1.0)[0]
 
 
-def _matched(objective: Objective) -> tuple[FloatArray, int]:
+def _matched(objective: Objective, pseudo_cases: float) -> tuple[FloatArray, int]:
     """The same, and what conjugate gradients say: 0 where they ended."""
     cases = objective.data.cases
     compiled_field = cases.field
     if not cases.weight:
         return objective.prior.location, 0
-    target = _matching_tables(compiled_field.graph.arrays, cases.frequencies()) - compiled_field.design.offset
+    frequencies = cases.frequencies(pseudo_cases)
+    if not (frequencies > 0.0).all():
+        raise InvalidInput(
+            f"{int(np.sum(frequencies <= 0.0))} table entries are taken by no case, and have no finite match without "
+            "pseudo-cases; leave pseudo_cases at 1"
+        )
+    target = _matching_tables(compiled_field.graph.arrays, frequencies) - compiled_field.design.offset
     target[~np.isfinite(target)] = 0.0
     moves, A = _Moves(compiled_field.graph.arrays), compiled_field.design.matrix
     if not A.shape[1]:
