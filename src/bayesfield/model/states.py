@@ -1,5 +1,6 @@
 """Data in the states' own values, to positions and back. The border where data is checked, once."""
 
+import re
 from collections.abc import Hashable, Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayesfield.tabular import as_table, has_names, in_order
 from bayesfield.types import FloatArray, IntArray, InvalidInput
 
 _WHOLE = "bi"  # kinds of arrays that hold whole numbers and no holes
@@ -27,10 +29,14 @@ def encode(
     names: Sequence[str],
     hidden: Sequence[int] = (),
     holes: bool = False,
+    columns: Sequence[str] = (),
 ) -> IntArray:
-    """(N, n) values to positions in the states; −1 for a hole, where holes are allowed."""
-    plain = isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] == len(states)
-    values, labels = (X, names) if plain else _columns(X, names, hidden if holes else ())
+    """(N, n) values to positions in the states; −1 for a hole, where holes are allowed.
+
+    columns: what the variables are called in tables, where that is not their names.
+    """
+    plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype.names is None and X.shape[1] == len(states)
+    values, labels = (X, names) if plain else _columns(X, names, hidden if holes else (), columns)
     missing = pd.isna(values) if values.dtype.kind not in _WHOLE else np.zeros((0, 0), dtype=bool)
     if missing.any() and not holes:
         row, column = np.argwhere(missing)[0]
@@ -40,11 +46,11 @@ def encode(
         )
     codes = np.empty(values.shape, dtype=np.int64)
     groups = _columns_by_states(states)
-    for columns in groups:
+    for own in groups:
         if len(groups) == 1:
             codes[:] = _positions(values, states[0])
         else:
-            codes[:, columns] = _positions(values[:, columns], states[columns[0]])
+            codes[:, own] = _positions(values[:, own], states[own[0]])
     if missing.any():
         codes[missing] = -1
     strange = codes.size > 0 and int(codes.min()) < 0 and (codes < 0) & (~missing if missing.size else True)
@@ -69,42 +75,53 @@ def decode(codes: IntArray, states: Sequence[tuple[Hashable, ...]]) -> Any:
     return result
 
 
-def _columns(X: Any, names: Sequence[str], hidden: Sequence[int]) -> tuple[Any, Sequence[Any]]:
+def _columns(X: Any, names: Sequence[str], hidden: Sequence[int], columns: Sequence[str]) -> tuple[Any, Sequence[Any]]:
     """The cells of X in the order of the variables, and what to call each column in an error.
 
     Columns of hidden variables may all be left out: they are filled with None.
     """
-    seen = [name for i, name in enumerate(names) if i not in set(hidden)]
+    X = as_table(X)
+    unseen = set(hidden)
+    seen = [i for i in range(len(names)) if i not in unseen]
     if isinstance(X, pd.DataFrame):
-        left_out = hidden and not any(names[i] in X.columns for i in hidden)
-        narrow = len(X.columns) == len(seen) or all(name in X.columns for name in seen)
+        names = names if len(columns) not in (len(names), len(seen)) else _called(names, columns, seen)
+        there = {str(c) for c in X.columns}
+        narrow = bool(hidden) and not any(names[i] in there for i in hidden)
+        narrow = narrow and (len(X.columns) == len(seen) or all(names[i] in there for i in seen))
     else:
         X = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
-        left_out, narrow = hidden, X.ndim == 2 and X.shape[1] == len(seen)
-    if not (left_out and narrow):
-        return _all_columns(X, names)
-    values, _ = _all_columns(X, seen)
+        narrow = bool(hidden) and X.ndim == 2 and X.shape[1] == len(seen)
+    if not narrow:
+        return _all_columns(X, names, by_place=not columns)
+    values, _ = _all_columns(X, [names[i] for i in seen], by_place=not columns)
     full = np.full((len(values), len(names)), None, dtype=object)
-    full[:, [i for i in range(len(names)) if i not in set(hidden)]] = values
+    full[:, seen] = values
     return full, names
 
 
-def _all_columns(X: Any, names: Sequence[str]) -> tuple[Any, Sequence[Any]]:
+def _called(names: Sequence[str], columns: Sequence[str], seen: Sequence[int]) -> Sequence[str]:
+    """The columns' names where a table gave them, of all variables or of those that are seen."""
+    if len(columns) == len(names):
+        return columns
+    result = list(names)
+    for i, column in zip(seen, columns, strict=True):
+        result[i] = column
+    return result
+
+
+def _all_columns(X: Any, names: Sequence[str], by_place: bool) -> tuple[Any, Sequence[Any]]:
+    """by_place: whether a table may be read so, where no column of it has a variable's name."""
+    labels: Sequence[Any] = names
     if isinstance(X, pd.DataFrame):
-        labels: Sequence[Any] = list(X.columns)
-        absent = [name for name in names if name not in labels]
-        if len(set(labels)) != len(labels):
-            raise InvalidInput("the table's columns must have different names")
-        if not absent:
-            return X[list(names)].to_numpy(), list(names)
-        if len(absent) < len(names):
-            raise InvalidInput(
-                f"the table has columns for some of the variables, but none named {absent[0]!r}; rename its columns, "
-                "or give an array without names to be read by position"
-            )
+        texts = [str(c) for c in X.columns]
+        if not by_place or not default_names(names) or set(texts) & set(names):
+            X = in_order(X, names)
+        else:
+            labels = texts
+            if len(set(texts)) != len(texts):
+                raise InvalidInput("the table's columns must have different names")
         values = X.to_numpy()
     else:
-        labels = names
         values = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
     if values.ndim != 2 or values.shape[1] != len(names):
         raise InvalidInput(
@@ -112,6 +129,24 @@ def _all_columns(X: Any, names: Sequence[str]) -> tuple[Any, Sequence[Any]]:
             + ("" if values.ndim == 2 else ": reshape a single case to (1, n)")
         )
     return values, labels
+
+
+def default_names(names: Sequence[str]) -> bool:
+    """Whether variables have the names that builders give, x0 or x[0,1]: such do not say which column is which."""
+    return all(re.fullmatch(r"[a-z]\d*(\[[\d,]*\])?", name) and name[1:] for name in names)
+
+
+def columns_named(X: Any, names: Sequence[str], hidden: Sequence[int]) -> tuple[str, ...]:
+    """The columns of a table that a field with default names meets first; none where the names need none.
+
+    Tables that this field meets later are matched by them.
+    """
+    if not has_names(X) or not default_names(names):
+        return ()
+    labels = [str(c) for c in as_table(X).columns]
+    if set(labels) & set(names):
+        return ()
+    return tuple(labels) if len(labels) in (len(names), len(names) - len(set(hidden))) else ()
 
 
 def _columns_by_states(states: Sequence[tuple[Hashable, ...]]) -> list[list[int]]:
