@@ -50,9 +50,10 @@ def fit(
 
     X: (N, n) array or table (pandas, polars, pyarrow, xarray, …) in the states' own values, or bf.CaseFiles. A table's
     columns are matched by name; a field that has none but x0, x1, … takes the first table's. Missing cells (NaN, None,
-    pd.NA) and hidden variables are summed over, and a case with nothing observed is left out. client: a dask.distributed.Client, whose
-    workers keep the cases (files are read there). weights: (N,) what each case counts for, instead of one, such as
-    relatives in an alignment or answers in a survey; the posterior is as wide as the sum of them makes it.
+    pd.NA) and hidden variables are summed over, and a case with nothing observed is left out. client: a
+    dask.distributed.Client, whose workers keep the cases (files are read there). weights: (N,) what each case counts
+    for, instead of one, such as relatives in an alignment or answers in a survey; the posterior is as wide as the sum
+    of them makes it.
 
     prior: by default Normal(variance=1); the data choose its variance with Normal(variance="evidence"), and which
     parameters stay with ARD(). engine: finds the most probable parameters; "auto", the default, takes the exact one if
