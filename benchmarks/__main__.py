@@ -42,6 +42,7 @@ NAMES = (
     "mixing",
     "emissions",
     "rbm",
+    "cold",
 )
 PACKAGES = (
     "bayesfield",

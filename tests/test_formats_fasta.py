@@ -36,8 +36,8 @@ def test_letters_insertions_and_unknown_ones(tmp_path):
 
 
 def test_insertions_kept_and_other_alphabets(tmp_path):
+    text = file(tmp_path, ">a\nacgt\n>b\nAC.N\n")
     with pytest.warns(UserWarning, match="14.3% of the letters"):
-        text = file(tmp_path, ">a\nacgt\n>b\nAC.N\n")
         found = bf.read_fasta(text, alphabet="ACGT-", insertions="keep", unknown="gap")
     assert ["".join(row) for row in found.letters()] == ["ACGT", "AC--"]
     found = bf.read_fasta(file(tmp_path, "# a comment\n>a\n0110\n>b\n0011\n"), alphabet="01")

@@ -8,6 +8,7 @@ from bayesfield.cli.labelling import label
 from bayesfield.cli.options import Learner
 from bayesfield.cli.saved import check, impute, predict, report, sample
 from bayesfield.cli.studies import bench, calibrate, reproduce
+from bayesfield.cli.upkeep import doctor, warmup
 
 __all__ = [
     "Learner",
@@ -17,6 +18,7 @@ __all__ = [
     "check",
     "compare",
     "convert",
+    "doctor",
     "fit",
     "impute",
     "infer",
@@ -26,4 +28,5 @@ __all__ = [
     "report",
     "reproduce",
     "sample",
+    "warmup",
 ]
