@@ -6,7 +6,7 @@ from bayesfield.cli.ending import main
 from bayesfield.cli.fields import compare, fit, infer
 from bayesfield.cli.labelling import label
 from bayesfield.cli.options import Learner
-from bayesfield.cli.saved import check, impute, predict, report, sample
+from bayesfield.cli.saved import check, edges, impute, predict, report, sample
 from bayesfield.cli.studies import bench, calibrate, reproduce
 from bayesfield.cli.upkeep import doctor, warmup
 
@@ -19,6 +19,7 @@ __all__ = [
     "compare",
     "convert",
     "doctor",
+    "edges",
     "fit",
     "impute",
     "infer",
