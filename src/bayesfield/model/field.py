@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfield import memory
-from bayesfield.model.states import columns_named, decode, encode
+from bayesfield.model.states import decode, encode
+from bayesfield.tabular import cells_of, columns_named
 from bayesfield.types import LARGEST, Cost, FloatArray, IntArray, InvalidInput
 
 States = tuple[Hashable, ...]
@@ -242,7 +243,10 @@ class RandomField:
         holes: whether cells may be missing (NaN, None, pd.NA) or hidden; they are −1. Columns of hidden variables may
         then be left out.
         """
-        return encode(X, self._states, self._names, self.hidden, holes, self.columns)
+        plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype.names is None and X.shape[1] == len(self._states)
+        if plain:
+            return encode(X, self._names, self._states, holes)
+        return encode(*cells_of(X, self._names, self.hidden if holes else (), self.columns), self._states, holes)
 
     def naming(self, X: Any) -> RandomField:
         """This field; one that knows X's columns where it has default names, x0, x1, …, and X is a table with others.

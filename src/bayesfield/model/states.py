@@ -1,6 +1,5 @@
 """Data in the states' own values, to positions and back. The border where data is checked, once."""
 
-import re
 from collections.abc import Hashable, Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayesfield.tabular import as_table, has_names, in_order
 from bayesfield.types import FloatArray, IntArray, InvalidInput
 
 _WHOLE = "bi"  # kinds of arrays that hold whole numbers and no holes
@@ -23,20 +21,8 @@ def state_values(states: Sequence[Hashable]) -> FloatArray:
     return np.arange(len(states), dtype=np.float64)
 
 
-def encode(
-    X: Any,
-    states: Sequence[tuple[Hashable, ...]],
-    names: Sequence[str],
-    hidden: Sequence[int] = (),
-    holes: bool = False,
-    columns: Sequence[str] = (),
-) -> IntArray:
-    """(N, n) values to positions in the states; −1 for a hole, where holes are allowed.
-
-    columns: what the variables are called in tables, where that is not their names.
-    """
-    plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype.names is None and X.shape[1] == len(states)
-    values, labels = (X, names) if plain else _columns(X, names, hidden if holes else (), columns)
+def encode(values: Any, labels: Sequence[Any], states: Sequence[tuple[Hashable, ...]], holes: bool = False) -> IntArray:
+    """(N, n) values to positions in the states; −1 for a hole, where holes are allowed. labels: for errors."""
     missing = pd.isna(values) if values.dtype.kind not in _WHOLE else np.zeros((0, 0), dtype=bool)
     if missing.any() and not holes:
         row, column = np.argwhere(missing)[0]
@@ -73,80 +59,6 @@ def decode(codes: IntArray, states: Sequence[tuple[Hashable, ...]]) -> Any:
         labels[:] = list(states[columns[0]])
         result[:, columns] = labels[codes[:, columns]]
     return result
-
-
-def _columns(X: Any, names: Sequence[str], hidden: Sequence[int], columns: Sequence[str]) -> tuple[Any, Sequence[Any]]:
-    """The cells of X in the order of the variables, and what to call each column in an error.
-
-    Columns of hidden variables may all be left out: they are filled with None.
-    """
-    X = as_table(X)
-    unseen = set(hidden)
-    seen = [i for i in range(len(names)) if i not in unseen]
-    if isinstance(X, pd.DataFrame):
-        names = names if len(columns) not in (len(names), len(seen)) else _called(names, columns, seen)
-        there = {str(c) for c in X.columns}
-        narrow = bool(hidden) and not any(names[i] in there for i in hidden)
-        narrow = narrow and (len(X.columns) == len(seen) or all(names[i] in there for i in seen))
-    else:
-        X = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
-        narrow = bool(hidden) and X.ndim == 2 and X.shape[1] == len(seen)
-    if not narrow:
-        return _all_columns(X, names, by_place=not columns)
-    values, _ = _all_columns(X, [names[i] for i in seen], by_place=not columns)
-    full = np.full((len(values), len(names)), None, dtype=object)
-    full[:, seen] = values
-    return full, names
-
-
-def _called(names: Sequence[str], columns: Sequence[str], seen: Sequence[int]) -> Sequence[str]:
-    """The columns' names where a table gave them, of all variables or of those that are seen."""
-    if len(columns) == len(names):
-        return columns
-    result = list(names)
-    for i, column in zip(seen, columns, strict=True):
-        result[i] = column
-    return result
-
-
-def _all_columns(X: Any, names: Sequence[str], by_place: bool) -> tuple[Any, Sequence[Any]]:
-    """by_place: whether a table may be read so, where no column of it has a variable's name."""
-    labels: Sequence[Any] = names
-    if isinstance(X, pd.DataFrame):
-        texts = [str(c) for c in X.columns]
-        if not by_place or not default_names(names) or set(texts) & set(names):
-            X = in_order(X, names)
-        else:
-            labels = texts
-            if len(set(texts)) != len(texts):
-                raise InvalidInput("the table's columns must have different names")
-        values = X.to_numpy()
-    else:
-        values = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
-    if values.ndim != 2 or values.shape[1] != len(names):
-        raise InvalidInput(
-            f"X needs shape (cases, {len(names)}), one column for each variable; got {values.shape}"
-            + ("" if values.ndim == 2 else ": reshape a single case to (1, n)")
-        )
-    return values, labels
-
-
-def default_names(names: Sequence[str]) -> bool:
-    """Whether variables have the names that builders give, x0 or x[0,1]: such do not say which column is which."""
-    return all(re.fullmatch(r"[a-z]\d*(\[[\d,]*\])?", name) and name[1:] for name in names)
-
-
-def columns_named(X: Any, names: Sequence[str], hidden: Sequence[int]) -> tuple[str, ...]:
-    """The columns of a table that a field with default names meets first; none where the names need none.
-
-    Tables that this field meets later are matched by them.
-    """
-    if not has_names(X) or not default_names(names):
-        return ()
-    labels = [str(c) for c in as_table(X).columns]
-    if set(labels) & set(names):
-        return ()
-    return tuple(labels) if len(labels) in (len(names), len(names) - len(set(hidden))) else ()
 
 
 def _columns_by_states(states: Sequence[tuple[Hashable, ...]]) -> list[list[int]]:
