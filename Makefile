@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: demo test test-all check docs bench bench-peers browser format clean
+.PHONY: demo test test-all wheel check docs bench bench-peers browser format clean
 
 demo: $(INSTALLED)
 	$(BIN)/python experiments/digits.py --out demo
@@ -16,6 +16,10 @@ test: $(READY)
 
 test-all: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# Wheel into a new environment, tests from there; `make wheel LOWEST=--lowest` with the oldest dependencies allowed.
+wheel: $(READY)
+	$(BIN)/python experiments/wheel.py $(LOWEST)
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -44,6 +44,7 @@ NAMES = (
     "rbm",
     "paper",
     "label_number",
+    "cold",
 )
 PACKAGES = (
     "bayesfield",

@@ -34,7 +34,7 @@ MISTAKES = {
         lambda: bf.fit(NAMED, pd.DataFrame({"a": [1], "b": [pd.NA], "c": [0]})),
         "no case observes 'b'",
     ),
-    "column misspelt": (lambda: NAMED.encode(pd.DataFrame({"a": [1], "B": [0], "c": [0]})), "none named 'b'"),
+    "column misspelt": (lambda: NAMED.encode(pd.DataFrame({"a": [1], "B": [0], "c": [0]})), "has no column 'b'"),
     "column twice": (lambda: NAMED.encode(pd.DataFrame([[1, 0, 0]], columns=["a", "a", "c"])), "different names"),
     "negative variance": (lambda: bf.Normal(variance=-1.0), "above zero; got -1.0"),
     "zero variance": (lambda: bf.Normal(variance=[1.0, 0.0]), "above zero"),

@@ -18,8 +18,8 @@ from bayesfield.formats.models import json_models, uai
 from commands import run
 
 COMMANDS = (
-    *("fit", "infer", "sample", "predict", "impute", "compare", "check", "report"),
-    *("convert", "reproduce", "bench", "calibrate"),
+    *("fit", "infer", "sample", "predict", "impute", "compare", "check", "report", "edges"),
+    *("convert", "reproduce", "bench", "calibrate", "doctor", "warmup"),
 )
 
 

@@ -28,23 +28,95 @@ def file(tmp_path, text):
 
 
 def test_letters_insertions_and_unknown_ones(tmp_path):
-    found = bf.read_fasta(file(tmp_path, SMALL))
+    with pytest.warns(UserWarning, match=r"10.0% of the letters \(X\) are not of the alphabet"):
+        found = bf.read_fasta(file(tmp_path, SMALL))
     assert found.names == ("one some words", "two", "three")
     assert ["".join(row) for row in found.letters()] == ["AC-D", "AC-D", "AC-D"]
     assert found.codes.tolist() == [[0, 1, 20, 2]] * 3
 
 
 def test_insertions_kept_and_other_alphabets(tmp_path):
-    found = bf.read_fasta(file(tmp_path, ">a\nacgt\n>b\nAC.N\n"), alphabet="ACGT-", insertions="keep")
+    text = file(tmp_path, ">a\nacgt\n>b\nAC.N\n")
+    with pytest.warns(UserWarning, match="14.3% of the letters"):
+        found = bf.read_fasta(text, alphabet="ACGT-", insertions="keep", unknown="gap")
     assert ["".join(row) for row in found.letters()] == ["ACGT", "AC--"]
     found = bf.read_fasta(file(tmp_path, "# a comment\n>a\n0110\n>b\n0011\n"), alphabet="01")
     assert found.codes.tolist() == [[0, 1, 1, 0], [0, 0, 1, 1]]
 
 
+def aligned(letters, shares, seed=0, count=60, length=50, gaps=0.1):
+    """Random sequences of these letters."""
+    rng = np.random.default_rng(seed)
+    cells = rng.choice(list(letters), p=shares, size=(count, length))
+    return np.where(rng.random(cells.shape) < gaps, "-", cells)
+
+
+def fasta(cells):
+    return "".join(f">s{k}\n{''.join(row)}\n" for k, row in enumerate(cells))
+
+
+PROTEINS = np.array(
+    [8.3, 1.4, 5.5, 6.7, 3.9, 7.1, 2.3, 5.9, 5.8, 9.7, 2.4, 4.1, 4.7, 3.9, 5.5, 6.6, 5.3, 6.9, 1.1, 2.9]
+)
+PROTEINS /= PROTEINS.sum()  # shares of amino acids in Swiss-Prot
+KINDS = {
+    "protein": (aligned("ACDEFGHIKLMNPQRSTVWY", PROTEINS), "ACDEFGHIKLMNPQRSTVWY-"),
+    "DNA": (aligned("ACGT", [0.3, 0.2, 0.2, 0.3]), "ACGT-"),
+    "RNA": (aligned("ACGU", [0.25, 0.21, 0.25, 0.29]), "ACGU-"),  # as RF00167
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("low", [False, True])
+def test_the_alphabet_is_found(tmp_path, kind, low):
+    cells, alphabet = KINDS[kind]
+    text = fasta(cells).lower() if low else fasta(cells)
+    found = bf.read_fasta(file(tmp_path, text), insertions="keep" if low else "drop")
+    assert found.alphabet == alphabet
+    np.testing.assert_array_equal(found.letters(), cells)
+
+
+def test_t_and_u_are_one_letter(tmp_path):
+    cells = KINDS["RNA"][0]
+    mixed = np.where((np.arange(len(cells)) % 3 == 0)[:, None] & (cells == "U"), "T", cells)
+    np.testing.assert_array_equal(bf.read_fasta(file(tmp_path, fasta(mixed))).letters(), cells)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_unknown_letters_are_said_or_refused(tmp_path, kind):
+    cells, alphabet = KINDS[kind]
+    rng = np.random.default_rng(1)
+    for letters in ("X", "N" if kind != "protein" else "B", "XBZJO"):
+        spoilt = np.where(rng.random(cells.shape) < 0.3, rng.choice(list(letters), size=cells.shape), cells)
+        path = file(tmp_path, fasta(spoilt))
+        with pytest.raises(bf.InvalidInput, match=r"of the letters .*alphabet"):
+            bf.read_fasta(path)
+        with pytest.raises(bf.InvalidInput, match="which is not of the alphabet"):
+            bf.read_fasta(path, alphabet=alphabet, unknown="refuse")
+        with pytest.warns(UserWarning, match="of the letters .* and are read as gaps"):
+            bf.read_fasta(path, alphabet=alphabet, unknown="gap")
+    seldom = np.where(rng.random(cells.shape) < 0.03, "X", cells)
+    with pytest.warns(UserWarning, match="of the letters .* and are read as gaps"):
+        assert bf.read_fasta(file(tmp_path, fasta(seldom))).alphabet == alphabet
+
+
+def test_letters_of_two_kinds_are_refused(tmp_path):
+    for share in (0.1, 0.5, 0.9):
+        some = int(60 * share)
+        cells = np.concatenate([KINDS["RNA"][0][:some], KINDS["protein"][0][some:]])
+        with pytest.raises(bf.InvalidInput, match=r"mixes proteins and nucleic acids|too many for a protein"):
+            bf.read_fasta(file(tmp_path, fasta(cells)))
+    anything = aligned("ABCDEFGHIJKLMNOPQRSTUVWXYZ", [1 / 26] * 26)
+    half = np.where(np.random.default_rng(2).random(anything.shape) < 0.3, anything, KINDS["RNA"][0])
+    with pytest.raises(bf.InvalidInput, match=r"too many for a protein|mixes"):
+        bf.read_fasta(file(tmp_path, fasta(half)))
+
+
 def test_packed_files(tmp_path):
     path = tmp_path / "small.gz"
     path.write_bytes(gzip.compress(SMALL.encode()))
-    assert len(bf.read_fasta(path).names) == 3
+    with pytest.warns(UserWarning, match="read as gaps"):
+        assert len(bf.read_fasta(path).names) == 3
     path.write_bytes(gzip.compress(SMALL.encode())[:-12])
     with pytest.raises(bf.InvalidInput, match="cut short"):
         bf.read_fasta(path)
@@ -80,7 +152,7 @@ BROKEN = {
     "unknown": (">a\nACX\n", {"unknown": "refuse"}, "holds 'X', which is not of the alphabet"),
     "unknown without a gap": (">a\nACX\n", {"alphabet": "ACG"}, "holds 'X'"),
     "an alphabet twice": (">a\nA\n", {"alphabet": "AA"}, "different ASCII letters"),
-    "another word": (">a\nA\n", {"insertions": "maybe"}, "'drop' or 'keep'"),
+    "another word": (">a\nA\n", {"insertions": "maybe"}, "'drop', 'keep'; got 'maybe'"),
 }
 
 

@@ -31,6 +31,7 @@ from bayesfield.formats.arviz import to_arviz
 from bayesfield.formats.conll import read_conll, write_conll
 from bayesfield.formats.fasta import Alignment, read_fasta
 from bayesfield.formats.handover import write_handover
+from bayesfield.formats.manuscript import to_latex, to_markdown, to_word
 from bayesfield.formats.models.networkx import from_networkx, to_networkx
 from bayesfield.formats.models.pgmpy import from_pgmpy, to_pgmpy
 from bayesfield.formats.models.pyagrum import from_pyagrum, to_pyagrum
@@ -72,6 +73,7 @@ from bayesfield.model.partitions import CaseFiles, SequenceFiles
 from bayesfield.model.prior import Normal
 from bayesfield.model.scales import recoding
 from bayesfield.model.smooth.prior import Smooth
+from bayesfield.plots.style import save_figure
 from bayesfield.posterior.evidence import LogEvidence
 from bayesfield.posterior.imputation import Imputation
 from bayesfield.posterior.posterior import Posterior
@@ -246,14 +248,18 @@ __all__ = [
     "sample_graphs",
     "sample_posterior",
     "sample_sequences",
+    "save_figure",
     "search_structure",
     "span_reliability",
     "span_scores",
     "span_table",
     "to_arviz",
+    "to_latex",
+    "to_markdown",
     "to_networkx",
     "to_pgmpy",
     "to_pyagrum",
+    "to_word",
     "to_xarray",
     "write_conll",
     "write_handover",

@@ -68,7 +68,9 @@ class Outcome(Enum):
         "stopped before the optimum; raise max_iterations, take a narrower prior, or use an engine that is exact on "
         "this field"
     )
-    TIME_UP = "stopped by time_limit before it converged: what is here is the best so far; give it more time"
+    TIME_UP = (
+        "stopped by time_limit or an interrupt before it converged: what is here is the best so far; give it more time"
+    )
     SLOW = (
         "chains that began apart have not met: they mix too slowly to sample from, and the weights of what they do not "
         "cross are not known; use bf.Exact() or bf.Kikuchi(), or a longer burn_in"

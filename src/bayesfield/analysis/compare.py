@@ -18,6 +18,7 @@ from bayesfield.model.field import RandomField
 from bayesfield.model.prior import Prior, as_numbers, as_prior, shared_by
 from bayesfield.posterior.edges import log_density_at_zero, log_prior_at_zero, verdicts
 from bayesfield.posterior.posterior import Posterior
+from bayesfield.tabular import as_table
 from bayesfield.types import FitWarning, FloatArray, IntArray, InvalidInput
 
 _SURE = 0.05  # nats: an error that changes no odds by more than 5 %
@@ -110,6 +111,7 @@ def compare_groups(
     group and of all. The difference of two independent parameters has a prior twice as wide. options: of ``bf.fit``,
     for every fit.
     """
+    X = as_table(X)
     owner = np.asarray(groups, dtype=object)
     if owner.ndim != 1 or len(owner) != len(X):
         raise InvalidInput(f"groups needs one entry for each of the {len(X)} cases; got shape {owner.shape}")
@@ -124,8 +126,9 @@ def compare_groups(
     if prior.learned(field) or prior.tails(field) is not None:
         raise InvalidInput("groups are compared under one fixed prior: take bf.Normal with variances that are numbers")
     cases = X if isinstance(X, pd.DataFrame) else np.asarray(X)
+    field = field.naming(cases)
     posteriors = {name: fit(field, cases[owner == name], prior, **options) for name in names}
-    pooled = fit(field, X, prior, **options)
+    pooled = fit(field, cases, prior, **options)
     found = [p.evidence() for p in posteriors.values()]
     whole = pooled.evidence()
     return GroupComparison(

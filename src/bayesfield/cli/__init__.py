@@ -6,8 +6,9 @@ from bayesfield.cli.ending import main
 from bayesfield.cli.fields import compare, fit, infer
 from bayesfield.cli.labelling import label
 from bayesfield.cli.options import Learner
-from bayesfield.cli.saved import check, impute, predict, report, sample
+from bayesfield.cli.saved import check, edges, impute, predict, report, sample
 from bayesfield.cli.studies import bench, calibrate, reproduce
+from bayesfield.cli.upkeep import doctor, warmup
 
 __all__ = [
     "Learner",
@@ -17,6 +18,8 @@ __all__ = [
     "check",
     "compare",
     "convert",
+    "doctor",
+    "edges",
     "fit",
     "impute",
     "infer",
@@ -26,4 +29,5 @@ __all__ = [
     "report",
     "reproduce",
     "sample",
+    "warmup",
 ]

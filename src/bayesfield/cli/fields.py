@@ -23,6 +23,7 @@ from bayesfield.cli.waiting import doing, progress
 from bayesfield.estimators.networks import threshold_prior
 from bayesfield.formats import tables
 from bayesfield.formats.crfsuite import inputs_of, vocabulary
+from bayesfield.formats.frames import missing_cells
 from bayesfield.formats.models import uai
 from bayesfield.inference.queries import most_probable_codes
 from bayesfield.outputs import write_text
@@ -190,7 +191,7 @@ def field_of(cases: pd.DataFrame, model: Model, graph: str) -> bf.RandomField:
         raise InvalidInput("every column needs values; the table has no rows, or a column without any")
     if model is Model.potts:
         return bf.PottsNetwork(edges).field_for(cases)
-    text = [str(c) for c in cases.columns if not pd.api.types.is_numeric_dtype(cases[c])]
+    text = [str(c) for c in cases.columns if not _has_order(cases[c])]
     if text:
         raise InvalidInput(
             f"ordinal columns hold numbers, which have an order; {text[0]!r} holds text. Code it as 0, 1, …"
@@ -198,8 +199,16 @@ def field_of(cases: pd.DataFrame, model: Model, graph: str) -> bf.RandomField:
     return bf.OrdinalNetwork(edges).field_for(cases)
 
 
+def _has_order(column: pd.Series) -> bool:
+    """Numbers, and labels that a file has in order."""
+    named = isinstance(column.dtype, pd.CategoricalDtype) and bool(column.dtype.ordered)
+    return named or pd.api.types.is_numeric_dtype(column.dtype)
+
+
 def _varied(cases: pd.DataFrame) -> pd.DataFrame:
-    """The same; columns of one value are named."""
+    """The same; missing cells are counted, columns of one value are named."""
+    for line in missing_cells(cases):
+        note(line)
     same = [repr(str(name)) for name in cases.columns if cases[name].nunique() == 1]
     if same:
         which = f"column {same[0]} never varies" if len(same) == 1 else f"columns {_some(same)} never vary"

@@ -1,4 +1,4 @@
-"""What to do with a saved posterior: ``sample``, ``predict``, ``impute``, ``check`` and ``report``."""
+"""What to do with a saved posterior: ``sample``, ``predict``, ``impute``, ``check``, ``edges`` and ``report``."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -166,6 +166,30 @@ def check(
         "certificate": asdict(found.certificate),
     }
     show(payload, f"{found.certificate}\n\n{fidelity}\n\n{replicated}", as_json)
+    trust.conclude(found)
+
+
+@app.command()
+def edges(
+    posterior: Saved,
+    probability: Annotated[float, typer.Option(help="Of an edge, before the data.")] = 0.5,
+    structure: Annotated[bool, typer.Option("--structure", help="Average over which other edges are there.")] = False,
+    seed: Seed = 0,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Which edges are there: effects, Bayes factors and inclusion probabilities, a row for each.
+
+    Example: bayesfield edges votes-fit --structure --out edges.csv
+    """
+    refuse_table(out)
+    with doing("weighing edges …"):
+        found = posterior_at(posterior)
+        if structure:
+            table = bf.search_structure(found, bf.BernoulliEdges(probability), rng=seed).table
+        else:
+            table = found.edges(probability)
+    _put(table, out, as_json)
     trust.conclude(found)
 
 

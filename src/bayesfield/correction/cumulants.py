@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from bayesfield.learning.objective import Objective, Point
     from bayesfield.learning.precision.base import Precision
 
-TIME_UP = "stopped by time_limit"  # the reason of a correction that had no time to converge
+TIME_UP = "stopped by time_limit or an interrupt"  # the reason of a correction that had no time to converge
 FAR = "far from a Gaussian"  # what a record's reason begins with where no correction is believed
 _SHORT_STEP = 0.1  # of the second differences, in posterior standard deviations
 _BATCHES = 8  # of samples, whose spread is the Monte-Carlo error

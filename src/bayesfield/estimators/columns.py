@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayesfield.tabular import as_table, backend_of, like
 from bayesfield.types import FitWarning, InvalidInput
 
 _MOST, _LEVELS = 50, 24  # states of a column, and levels of one of numbers, beyond which it is a measurement
@@ -21,7 +22,8 @@ _IN_ORDER = {("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t"), ("off", "
 class Columns:
     """names: of the columns. states: of each, in order. kinds: its dtype in a DataFrame; None for arrays.
 
-    constant: the columns in which no two cases differ. labels: the columns' own names, which need not be text.
+    constant: the columns in which no two cases differ. labels: the columns' own names, which need not be text. backend:
+    the library that the table was of, where that was not pandas.
     """
 
     names: list[str]
@@ -30,6 +32,7 @@ class Columns:
     cases: int
     constant: tuple[str, ...] = ()
     labels: tuple[Hashable, ...] = ()
+    backend: str | None = None
 
     def alphabetical(self, j: int) -> bool:
         """Whether a column's states are words that nobody has put in order."""
@@ -38,14 +41,18 @@ class Columns:
         named = isinstance(kind, pd.CategoricalDtype) and (kind.ordered or len(words) == 2 or words != sorted(words))
         return bool(words) and not named
 
-    def back(self, values: Any, index: Any = None) -> Any:
-        """(N, n) states as a table like the one that was given."""
+    def back(self, values: Any, X: Any = None) -> Any:
+        """(N, n) states as a table like X, in the order of its columns; by default like the one that was fitted."""
         if self.kinds is None:
             return values
         own = {j: self._column(values[:, j], j) for j in range(len(self.names))}
+        given = as_table(X)
+        index = given.index if isinstance(given, pd.DataFrame) else None
         table = pd.DataFrame(own, index=index)
         table.columns = pd.Index(self.labels or self.names)
-        return table
+        if index is not None and set(given.columns) == set(table.columns):
+            table = table[list(given.columns)]
+        return like(self.backend if X is None else backend_of(X), table)
 
     def number(self, column: Any) -> int | None:
         """A column's place: by its own name, by that as text, or by its number; None where there is no such."""

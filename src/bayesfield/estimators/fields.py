@@ -25,6 +25,7 @@ from bayesfield.model.adaptive_prior import prior_from
 from bayesfield.model.prior import Normal, Prior
 from bayesfield.prediction.given_others import each_given_others
 from bayesfield.prediction.replicates import new_cases
+from bayesfield.tabular import as_table, backend_of, in_order
 from bayesfield.types import FloatArray, InvalidInput
 
 if TYPE_CHECKING:
@@ -49,9 +50,10 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
     verbose: whether ``fit`` shows its steps; by default where it takes long and there is a terminal or a notebook.
     client: a dask.distributed.Client, or the address of its scheduler, whose workers keep the cases during the fit.
 
-    X: a DataFrame (columns of category dtype keep their states, also those that do not occur) or an array; missing
-    cells are summed over. After ``fit``: posterior_ (bf.Posterior), field_, states_, n_features_in_, feature_names_in_.
-    A pickle leaves the training data out.
+    X: a table of any library (pandas, polars, pyarrow, modin, xarray, NumPy's structured arrays) or an array. Columns
+    of category dtype, polars' Enum among them, keep their states, also those that do not occur. New tables are matched
+    by their columns' names, in whatever order these stand; missing cells are summed over. After ``fit``: posterior_
+    (bf.Posterior), field_, states_, n_features_in_, feature_names_in_. A pickle leaves the training data out.
     """
 
     def __init__(
@@ -84,7 +86,7 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None) -> Self:
         """The posterior of the parameters. y: not used."""
         table = self._table(X, reset=True)
-        self._columns = columns_of(table)
+        self._columns = replace(columns_of(table), backend=backend_of(X))
         self.field_: RandomField = self._model(self._columns)
         self._look_at(self._columns)
         values = self._values(table)
@@ -160,7 +162,7 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         best = np.stack([p.argmax(axis=1) for p in found], axis=1)
         if column is not None:
             return np.array([self.field_.states[self._number(column)][k] for k in best[:, 0]])
-        return self._back(self._decoded(best), _index(X))
+        return self._back(self._decoded(best), X)
 
     def score_samples(self, X: Any) -> FloatArray:
         """log p(x | data) of each case, (N,), in nats, averaged over the posterior; missing cells are summed over.
@@ -208,7 +210,7 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         for (row, column), p in zip(found.cells, found.probabilities, strict=True):
             if column < codes.shape[1]:
                 codes[row, column] = int(p.argmax())
-        return self._back(self._decoded(codes), _index(X))
+        return self._back(self._decoded(codes), X)
 
     def imputation(self, X: Any, completions: int = 10) -> Imputation:
         """Probabilities of what stands in every missing cell, and completed data: ``posterior.impute``."""
@@ -238,17 +240,17 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
     # --- a table and its codes ----------------------------------------------------------------------------------
 
     def _table(self, X: Any, reset: bool = False) -> Any:
-        """X checked: a DataFrame as it is, anything else as an array of two dimensions."""
+        """X checked: a table as pandas has it, its columns in the order of the fit, by name; else an array of two
+        dimensions."""
         if not reset:
             check_is_fitted(self, "posterior_")
+        X = as_table(X)
         if isinstance(X, pd.DataFrame):
             require_own_names(X)
+            X = X if reset or not self._columns.labels else in_order(X, self._columns.labels)
             validate_data(self, X, reset=reset, skip_check_array=True)
             if not len(X) or not len(X.columns):
                 check_array(np.empty(X.shape))  # says what is wrong
-            if not reset and self._columns.labels and list(X.columns) != list(self._columns.labels):
-                own = list(self._columns.labels)[:12]
-                raise InvalidInput(f"the columns are {list(X.columns)[:12]}; give those of the fit, in order: {own}")
             return self._cut(X)
         return self._cut(validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False))
 
@@ -257,9 +259,9 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
         threshold = getattr(self, "binarize", None)
         return table if threshold is None else binarized(table, threshold)
 
-    def _back(self, values: Any, index: Any = None) -> Any:
-        """(N, n) states as a table like the one that was given."""
-        return self._columns.back(values, index)
+    def _back(self, values: Any, X: Any = None) -> Any:
+        """(N, n) states as a table like X, or like the one that was fitted."""
+        return self._columns.back(values, X)
 
     def _values(self, table: Any) -> Any:
         """What ``bf.fit`` reads: by position, for names that are not text are text in the field."""
@@ -315,25 +317,20 @@ class FieldEstimator(BaseEstimator):  # type: ignore[misc]
     def _with_column(self, X: Any, column: str | int | None) -> Any:
         """X, a column that is asked for added in its place where a DataFrame does not have it."""
         check_is_fitted(self, "posterior_")
-        labels = self._columns.labels
+        labels, X = self._columns.labels, as_table(X)
         if not isinstance(X, pd.DataFrame) or column is None or not labels:
             return X
-        j = self._number(column)
-        if labels[j] in X.columns or len(X.columns) < j:
+        label = labels[self._number(column)]
+        if str(label) in map(str, X.columns):
             return X
         added = X.copy()
-        added.insert(j, labels[j], np.nan)
+        added[label] = np.nan
         return added
 
     def _seen(self) -> list[int]:
         """The variables that are columns of the table."""
         hidden = set(self.field_.hidden)
         return [i for i in range(self.field_.n_variables) if i not in hidden]
-
-
-def _index(X: Any) -> Any:
-    """Of a DataFrame, for what comes back."""
-    return X.index if isinstance(X, pd.DataFrame) else None
 
 
 def _states_array(codes: Any, states: Any) -> Any:

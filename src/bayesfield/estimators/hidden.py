@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -29,11 +30,10 @@ from bayesfield.prediction.hidden import (
     new_chains,
     new_field,
 )
+from bayesfield.tabular import as_table, in_order
 from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from bayesfield.fitting.planning.request import Correction
     from bayesfield.model.prior import Prior
     from bayesfield.posterior.posterior import Posterior
@@ -196,9 +196,12 @@ class HiddenChain(HiddenEstimator):
         return new_chains(self.posterior_, np.array([n_samples], dtype=np.int64), rng)
 
     def _values(self, X: Any, reset: bool = False) -> FloatArray:
-        """X as numbers (T, D)."""
+        """X as numbers (T, D); the columns of a table by name."""
         if not reset:
             check_is_fitted(self, "posterior_")
+        X = as_table(X)
+        if isinstance(X, pd.DataFrame) and not reset and hasattr(self, "feature_names_in_"):
+            X = in_order(X, self.feature_names_in_.tolist())
         if isinstance(X, np.ndarray) and X.ndim == 1 and (reset or self.n_features_in_ == 1):
             X = X[:, None]
         values: FloatArray = validate_data(
@@ -376,7 +379,7 @@ class HiddenLattice(HiddenEstimator):
 def _images(X: Any) -> FloatArray:
     """(N, rows, columns) of numbers."""
     try:
-        values = np.asarray(X, dtype=np.float64)
+        values = np.asarray(as_table(X), dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInput("an image is an array of numbers, NaN where they are missing") from None
     values = values[None] if values.ndim == 2 else values

@@ -9,14 +9,15 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfield.estimators.columns import Columns, listed
+from bayesfield.estimators.columns import Columns, listed, require_own_names
 from bayesfield.estimators.fields import FieldEstimator
 from bayesfield.graph.compiled import compiled
 from bayesfield.learning.search.tied import CRITICAL
 from bayesfield.model.builders import grid, grid_edges, potts
 from bayesfield.model.lattices import lattice
 from bayesfield.prediction.given_others import each_given_others
-from bayesfield.types import FitWarning, InvalidInput
+from bayesfield.tabular import as_table, in_order, like
+from bayesfield.types import FitWarning, FloatArray, InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,7 +121,13 @@ class LatticeField(FieldEstimator):
         every = range(self.field_.n_variables)
         maps = [each_given_others(self.posterior_, one, every, draws, self.random_state) for one in cases]
         p = np.mean([np.stack(found, axis=1) for found in maps], axis=0)  # (N, sites, K)
-        return self._back(p[..., 1] if p.shape[2] == 2 else p)
+        found = p[..., 1] if p.shape[2] == 2 else p
+        return self._back(found) if self._images else self._named(found)
+
+    def _named(self, p: FloatArray) -> Any:
+        """Probabilities of a table's sites under its columns' names."""
+        labels = self._columns.labels
+        return p if p.ndim > 2 or not labels else like(self._columns.backend, pd.DataFrame(p, columns=list(labels)))
 
     def plot(self, X: Any, image: int = 0, simulated: int = 3, random_state: int | None = None) -> Any:
         """A picture of the fit: an image, its map p(site | rest), and images that the fit would give. image: which."""
@@ -141,7 +148,13 @@ class LatticeField(FieldEstimator):
     # --- images and their sites ---------------------------------------------------------------------------------
 
     def _table(self, X: Any, reset: bool = False) -> Any:
+        X = as_table(X)
+        if isinstance(X, pd.DataFrame):  # before sites outside the mask are left out, by place
+            if reset:
+                require_own_names(X)
+            X = X if reset or self._given is None else in_order(X, self._given)
         if reset:
+            self._given: list[Any] | None = list(X.columns) if isinstance(X, pd.DataFrame) else None
             self._read_shape(X)
         if self._several:
             X = self._one_row(X)
@@ -221,9 +234,9 @@ class LatticeField(FieldEstimator):
     def _look_at(self, columns: Columns) -> None:
         """A site of one colour, such as a picture's corner, is nothing to warn of."""
 
-    def _back(self, values: Any, index: Any = None) -> Any:
+    def _back(self, values: Any, X: Any = None) -> Any:
         if not self._images:
-            return super()._back(values, index) if np.ndim(values) == 2 else values
+            return super()._back(values, X) if np.ndim(values) == 2 else values
         if self._several:
             ends = np.cumsum([m.sum() for m in self._inside])[:-1]
             rows = [

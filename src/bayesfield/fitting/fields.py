@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from bayesfield.fitting.pipeline import fit_objective
 from bayesfield.fitting.planning.request import BUDGET, Correction, Form, Request, request
+from bayesfield.graph.compiled import compiled
 from bayesfield.inference.contract import Engine
 from bayesfield.learning.objective import Objective, gaussian
 from bayesfield.learning.phases.cases import field_objective
@@ -18,6 +20,7 @@ from bayesfield.model.field import RandomField
 from bayesfield.model.partitions import CaseFiles
 from bayesfield.model.prior import Prior
 from bayesfield.posterior.posterior import Posterior
+from bayesfield.tabular import as_table
 from bayesfield.types import InvalidInput
 
 
@@ -45,10 +48,12 @@ def fit(
 ) -> Posterior:
     """The Gaussian posterior of a field's parameters, given cases that may have holes.
 
-    X: (N, n) array or DataFrame in the states' own values, or bf.CaseFiles; missing cells (NaN, None, pd.NA) and hidden
-    variables are summed over, and a case with nothing observed is left out. client: a dask.distributed.Client, whose
-    workers keep the cases (files are read there). weights: (N,) what each case counts for, instead of one, such as
-    relatives in an alignment or answers in a survey; the posterior is as wide as the sum of them makes it.
+    X: (N, n) array or table (pandas, polars, pyarrow, xarray, …) in the states' own values, or bf.CaseFiles. A table's
+    columns are matched by name; a field that has none but x0, x1, … takes the first table's. Missing cells (NaN, None,
+    pd.NA) and hidden variables are summed over, and a case with nothing observed is left out. client: a
+    dask.distributed.Client, whose workers keep the cases (files are read there). weights: (N,) what each case counts
+    for, instead of one, such as relatives in an alignment or answers in a survey; the posterior is as wide as the sum
+    of them makes it.
 
     prior: by default Normal(variance=1); the data choose its variance with Normal(variance="evidence"), and which
     parameters stay with ARD(). engine: finds the most probable parameters; "auto", the default, takes the exact one if
@@ -78,7 +83,18 @@ def fit(
         tolerance=tolerance, max_iterations=max_iterations, rng=rng, budget=budget, time_limit=time_limit,
         verbose=verbose, watch=watch,
     )  # fmt: skip
+    if type(X) is not np.ndarray or X.dtype.names is not None:
+        field, X = _tabled(field, X)
     return fit_objective(field, read_field(field, X, asked, client, weights), asked)
+
+
+def _tabled(field: RandomField, X: Any) -> tuple[RandomField, Any]:
+    """The field, which knows the columns' names, and X as pandas has it."""
+    table = as_table(X)
+    if isinstance(table, pd.DataFrame):
+        compiled(field)  # for its copy as well, and for the next fit of it
+        field = field.naming(table)
+    return field, table
 
 
 def read_field(field: RandomField, X: Any, asked: Request, client: Any = None, weights: Any = None) -> Objective:

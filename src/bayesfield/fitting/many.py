@@ -18,6 +18,7 @@ from bayesfield.inference.contract import Engine
 from bayesfield.model.field import RandomField
 from bayesfield.model.prior import Prior
 from bayesfield.posterior.posterior import Posterior
+from bayesfield.tabular import as_table
 from bayesfield.types import BayesfieldError, BoolArray, FitWarning, FloatArray, InvalidInput
 
 _WORTH_PROCESSES = 8.0  # seconds of counted work: starting processes takes two or three
@@ -37,8 +38,8 @@ class Bootstrap(Sequence[Any]):
     def __post_init__(self) -> None:
         if self.replicates < 1:
             raise InvalidInput(f"a bootstrap needs at least one replicate; got {self.replicates}")
-        if not isinstance(self.X, pd.DataFrame):
-            object.__setattr__(self, "X", np.asarray(self.X))
+        table = as_table(self.X)
+        object.__setattr__(self, "X", table if isinstance(table, pd.DataFrame) else np.asarray(table))
 
     def __len__(self) -> int:
         return self.replicates
@@ -121,6 +122,7 @@ def fit_many(
     sets = data if isinstance(data, Sequence) else list(data)
     if not len(sets):
         raise InvalidInput("there are no data sets to fit")
+    field = field.naming(sets.X if isinstance(sets, Bootstrap) else sets[0])
     for name in ("watch", "client"):
         options.pop(name, None)
     first = _fit(field, prior, engine, options, keep, sets[0])

@@ -1,8 +1,10 @@
-"""Tables in files, by their names' endings: CSV, TSV, Parquet, JSON (a list of records)."""
+"""Tables in files, by their names' endings: CSV and TSV (packed by gzip or not), Parquet, JSON (a list of records)."""
 
+import gzip
 import io
 import json
 import math
+import re
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -11,13 +13,19 @@ import numpy as np
 import pandas as pd
 
 from bayesfield import memory
-from bayesfield.files import csv_options, read_parquet, read_text
+from bayesfield.files import csv_options, read_bytes, read_parquet, read_text
+from bayesfield.formats import foreign
 from bayesfield.outputs import write_bytes, write_text
 from bayesfield.types import InvalidInput
 
-ENDINGS = (".csv", ".tsv", ".parquet", ".json")
+WRITTEN = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".json")
+ENDINGS = (*WRITTEN, *foreign.ENDINGS)
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what begins a formula in spreadsheets, or hides one
 _SWOLLEN = 20  # a table in memory takes up to so many times its file
+_COMMA = re.compile(r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?")  # a number of countries that write decimals with a comma
+_LIKE_MISSING = {"?", ".", "-", "n/a", "None", "null", "missing", "NULL", "#N/A"}  # states, as far as a reader knows
+_CODES = (-9, -99, -999, 99, 999, 9999)  # and numbers that people write for them
+_FAR = 4  # times as far from zero as the others
 _NO_CELLS = (list, tuple, dict, set, bytes, bytearray, np.ndarray)
 
 
@@ -25,11 +33,16 @@ def read_frame(path: str | Path) -> pd.DataFrame:
     """A table: a row for each case, a column of its own name for each variable.
 
     Missing are empty cells and, in text, NA, NaN, nan and <NA>, as R and pandas write them; other words are states.
+    Excel, SPSS, Stata and R by ``formats.foreign``. Where cells are set apart by semicolons or tabs, numbers may have a
+    decimal comma.
     """
     ending = _ending(path)
+    if ending in foreign.ENDINGS:
+        return _checked(path, foreign.read_foreign(path, ending))
     if ending == ".parquet":
         return _checked(path, read_parquet(path))
-    text = read_text(path)
+    text = _unpacked(path) if ending.endswith(".gz") else read_text(path)
+    ending = ending.removesuffix(".gz")
     if len(text) * _SWOLLEN > memory.usable_bytes():
         raise InvalidInput(f"{path} is too large to read here as text; give Parquet, or bf.CaseFiles of several files")
     try:
@@ -41,9 +54,33 @@ def read_frame(path: str | Path) -> pd.DataFrame:
     return _checked(path, found)
 
 
+def missing_cells(table: pd.DataFrame) -> list[str]:
+    """What a reader of a table should say: how many cells are missing, and what looks like missing and is a state."""
+    lost, cells = int(table.isna().to_numpy().sum()), table.size
+    said = [f"{lost:,} of {cells:,} cells ({lost / cells:.1%}) are missing"] if lost else []
+    for k, name in enumerate(table.columns):
+        odd = _like_missing(table.iloc[:, k])
+        if odd is not None:
+            said.append(
+                f"column {str(name)!r} has cells {odd!r}, read as a state; leave them empty if they are missing"
+            )
+    return said
+
+
+def _like_missing(column: pd.Series) -> Any:
+    if pd.api.types.is_bool_dtype(column.dtype):
+        return None
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        present = set(column.dropna().unique().tolist())
+        rest = max((abs(v) for v in present if v not in _CODES), default=0)
+        return next((code for code in _CODES if code in present and abs(code) >= _FAR * max(rest, 1)), None)
+    present = {value for value in pd.unique(column) if isinstance(value, str)}
+    return next(iter(sorted(present & _LIKE_MISSING)), None) if len(present) > 1 else None
+
+
 def write_frame(path: str | Path, table: pd.DataFrame) -> None:
     """The whole table or nothing; the index is left out."""
-    ending = _ending(path)
+    ending = _ending(path, WRITTEN)
     if ending == ".parquet":
         write_bytes(path, _packed(path, table))
     elif ending == ".json":
@@ -52,7 +89,11 @@ def write_frame(path: str | Path, table: pd.DataFrame) -> None:
         records = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
         write_text(path, json.dumps(records, ensure_ascii=False, indent=1) + "\n")
     else:
-        write_text(path, table.to_csv(index=False, sep="\t" if ending == ".tsv" else ","))
+        text = table.to_csv(index=False, sep="\t" if ending.startswith(".tsv") else ",")
+        if ending.endswith(".gz"):
+            write_bytes(path, gzip.compress(text.encode("utf-8"), mtime=0))
+        else:
+            write_text(path, text)
 
 
 def names_text(table: pd.DataFrame, index: bool = False, separator: str = ",") -> str:
@@ -74,19 +115,46 @@ def _quoted(word: Any) -> Any:
 
 def is_table(path: str | Path) -> bool:
     """Whether a name ends like a table's."""
-    return Path(path).suffix.lower() in ENDINGS
+    return _suffix(path) in ENDINGS
 
 
-def _ending(path: str | Path) -> str:
+def _suffix(path: str | Path) -> str:
+    """.csv.gz is one ending."""
     found = Path(path).suffix.lower()
-    if found not in ENDINGS:
-        raise InvalidInput(f"a table is a file that ends in {', '.join(ENDINGS)}; got {str(path)!r}")
+    return Path(Path(path).stem).suffix.lower() + found if found == ".gz" else found
+
+
+def _ending(path: str | Path, known: tuple[str, ...] = ENDINGS) -> str:
+    found = _suffix(path)
+    if found not in known:
+        raise InvalidInput(f"a table is a file that ends in {', '.join(known)}; got {str(path)!r}")
     return found
+
+
+def _unpacked(path: str | Path) -> str:
+    content = read_bytes(path, memory.usable_bytes() // _SWOLLEN)
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise InvalidInput(f"cannot read {path}: it is not text") from None
 
 
 def _csv(path: str | Path, text: str, tabs: bool) -> pd.DataFrame:
     options = csv_options(io.StringIO(text, newline=""), path, tabs)
     table: pd.DataFrame = pd.read_csv(io.StringIO(text), **options)
+    return table if options["sep"] == "," else _with_points(table)
+
+
+def _with_points(table: pd.DataFrame) -> pd.DataFrame:
+    """Columns of numbers with a decimal comma, as numbers."""
+    for k in range(len(table.columns)):
+        column = table.iloc[:, k]
+        cells = [] if pd.api.types.is_numeric_dtype(column.dtype) else column.dropna().tolist()
+        if not any(isinstance(cell, str) and "," in cell for cell in cells):
+            continue
+        if all(isinstance(cell, str) and _COMMA.fullmatch(cell.strip()) for cell in cells):
+            numbers = [float(c.replace(",", ".")) if isinstance(c, str) else math.nan for c in column.tolist()]
+            table.isetitem(k, np.array(numbers))
     return table
 
 

@@ -8,6 +8,8 @@ of its file. Here every file begins with a digest of the rest: what does not fit
 import hashlib
 import os
 import pickle
+import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +30,7 @@ T = TypeVar("T")
 # a log-potential of minus infinity is a valid table entry.
 _FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
 
+_SAID_FROM = 1.0  # seconds of compilation
 _DIGEST = hashlib.sha256().digest_size
 _said: set[str] = set()  # kinds of trouble that this process has warned of
 
@@ -64,6 +67,31 @@ def compiling() -> Iterator[list[float]]:
     spent: list[float] = []
     with event.install_timer("numba:compile", spent.append):
         yield spent
+
+
+class _Voice(event.Listener):
+    """Says, once and where somebody looks, that the first use takes seconds because kernels are compiled."""
+
+    def __init__(self) -> None:
+        self._spent, self._begun, self._deep, self._over = 0.0, 0.0, 0, False
+
+    def on_start(self, event: Any) -> None:
+        if not self._deep:
+            self._begun = time.perf_counter()
+        self._deep += 1
+
+    def on_end(self, event: Any) -> None:
+        self._deep -= 1
+        if self._over or self._deep:
+            return
+        self._spent += time.perf_counter() - self._begun
+        if self._spent > _SAID_FROM:
+            self._over = True
+            if "IPython" in sys.modules or (sys.stderr is not None and sys.stderr.isatty()):
+                print("bayesfield: compiling for the first use; `bayesfield warmup` does it ahead", file=sys.stderr)
+
+
+event.register("numba:compile", _Voice())
 
 
 @intrinsic

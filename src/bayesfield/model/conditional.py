@@ -21,6 +21,7 @@ from scipy import sparse
 
 from bayesfield import memory
 from bayesfield.model.field import as_states
+from bayesfield.tabular import as_table, has_names, in_order
 from bayesfield.types import LARGEST, BoolArray, Cost, FloatArray, IntArray, InvalidInput
 
 _FEW = 3  # labels of an input up to which each is added by itself
@@ -310,11 +311,12 @@ class Sequences:
 def as_sequences(
     crf: CRF, X: Sequence[Any], y: Sequence[Any] | None = None, Z: Sequence[ArrayLike] | None = None
 ) -> Sequences:
-    """X: a (T, D) array, dense or sparse, for each sequence. y: its labels. Z: (T − 1, E) inputs of the pairs.
+    """X: a (T, D) array, dense or sparse, or a table whose columns have the inputs' names, for each sequence. y: its
+    labels. Z: (T − 1, E) inputs of the pairs.
 
     A label may be None, NaN or pd.NA (not known), or a set of labels (one of them).
     """
-    return from_rows(crf, *stacked_inputs(X, len(crf.inputs), "sequence"), y, Z)
+    return from_rows(crf, *stacked_inputs(X, crf.inputs, "sequence"), y, Z)
 
 
 def from_rows(
@@ -429,21 +431,23 @@ def _strange(value: Any, known: Iterable[Any], k: int) -> InvalidInput:
     return InvalidInput(f"sequence {k} has the label {value!r}, which is none of {list(known)}")
 
 
-def stacked_inputs(X: Sequence[Any], width: int, what: str) -> tuple[Any, IntArray]:
+def stacked_inputs(X: Sequence[Any], names: Sequence[str], what: str) -> tuple[Any, IntArray]:
     """The inputs of all instances end to end, sparse by rows, and how many rows each has. Dense ones are stacked first:
     a conversion for each of thousands of short sequences takes longer than all the rest."""
-    parts = [x if sparse.issparse(x) else _dense(x, width, f"{what} {k}") for k, x in enumerate(X)]
+    width = len(names)
+    parts = [x if sparse.issparse(x) else _dense(x, names, f"{what} {k}") for k, x in enumerate(X)]
     lengths = np.array([p.shape[0] for p in parts], dtype=np.int64)
     if parts and all(isinstance(p, np.ndarray) and p.shape[1] == width for p in parts):
-        return input_matrix(np.concatenate(parts), width, f"some {what}"), lengths
-    rows = [input_matrix(p, width, f"{what} {k}") for k, p in enumerate(parts)]
+        return input_matrix(np.concatenate(parts), names, f"some {what}"), lengths
+    rows = [input_matrix(p, names, f"{what} {k}") for k, p in enumerate(parts)]
     empty = sparse.csr_array((0, width))
     return sparse.csr_array(sparse.vstack([empty, *rows], format="csr")), lengths
 
 
-def input_matrix(x: Any, width: int, what: str) -> Any:
-    """(T, width) numbers, dense or sparse, as sparse rows."""
-    matrix = sparse.csr_array(x if sparse.issparse(x) else _dense(x, width, what))
+def input_matrix(x: Any, names: Sequence[str], what: str) -> Any:
+    """(T, D) numbers, dense or sparse, or a table with columns of these names, as sparse rows."""
+    width = len(names)
+    matrix = sparse.csr_array(x if sparse.issparse(x) else _dense(x, names, what))
     if matrix.shape[1] != width:
         raise InvalidInput(f"{what}: inputs need {width} columns; got shape {matrix.shape}")
     if not (np.abs(matrix.data) <= LARGEST).all():
@@ -451,7 +455,10 @@ def input_matrix(x: Any, width: int, what: str) -> Any:
     return matrix
 
 
-def _dense(x: Any, width: int, what: str) -> Any:
+def _dense(x: Any, names: Sequence[str], what: str) -> Any:
+    width = len(names)
+    if type(x) is not np.ndarray and has_names(x):
+        x = in_order(as_table(x), names, f"the table of {what}")
     try:
         array = np.asarray(x, dtype=np.float64)
     except (TypeError, ValueError):

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from bayesfield import memory
 from bayesfield.model.states import decode, encode
+from bayesfield.tabular import cells_of, columns_named
 from bayesfield.types import LARGEST, Cost, FloatArray, IntArray, InvalidInput
 
 States = tuple[Hashable, ...]
@@ -92,8 +93,11 @@ class RandomField:
 
     variables: Variable objects, or a mapping from name to states (a number or labels). factors: Factor objects. The
     parameters are those that the factors name, in the order of first appearance. groups: optional, from a parameter's
-    name to the name of its group, for priors by group.
+    name to the name of its group, for priors by group. columns: what the variables are called in tables, where a table
+    has told a field without names of its own.
     """
+
+    columns: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -239,7 +243,22 @@ class RandomField:
         holes: whether cells may be missing (NaN, None, pd.NA) or hidden; they are −1. Columns of hidden variables may
         then be left out.
         """
-        return encode(X, self._states, self._names, self.hidden, holes)
+        plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype.names is None and X.shape[1] == len(self._states)
+        if plain:
+            return encode(X, self._names, self._states, holes)
+        return encode(*cells_of(X, self._names, self.hidden if holes else (), self.columns), self._states, holes)
+
+    def naming(self, X: Any) -> RandomField:
+        """This field; one that knows X's columns where it has default names, x0, x1, …, and X is a table with others.
+
+        Its further tables are then matched by these names. The parameters keep theirs.
+        """
+        columns = () if self.columns else columns_named(X, self._names, self.hidden)
+        if not columns:
+            return self
+        result = copy.copy(self)
+        result.columns = columns
+        return result
 
     def decode(self, codes: IntArray) -> Any:
         """The inverse of ``encode``: (N, n) array of the states' own values."""

@@ -89,7 +89,7 @@ def as_graphs(crf: CRF, X: Sequence[Any], y: Sequence[Any] | None = None) -> Gra
 def _instance(crf: CRF, instance: Any, k: int) -> tuple[Any, IntArray, FloatArray]:
     if not isinstance(instance, tuple | list) or len(instance) not in (2, 3):
         raise InvalidInput(f"graph {k}: give (node_features, edges) or (node_features, edges, edge_features)")
-    x = input_matrix(instance[0], len(crf.inputs), f"graph {k}")
+    x = input_matrix(instance[0], crf.inputs, f"graph {k}")
     edges = np.asarray(instance[1])
     edges = edges.reshape(0, 2) if edges.size == 0 else edges
     if edges.ndim != 2 or edges.shape[1] != 2 or (not np.issubdtype(edges.dtype, np.integer) and edges.size):

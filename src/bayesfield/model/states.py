@@ -21,16 +21,8 @@ def state_values(states: Sequence[Hashable]) -> FloatArray:
     return np.arange(len(states), dtype=np.float64)
 
 
-def encode(
-    X: Any,
-    states: Sequence[tuple[Hashable, ...]],
-    names: Sequence[str],
-    hidden: Sequence[int] = (),
-    holes: bool = False,
-) -> IntArray:
-    """(N, n) values to positions in the states; −1 for a hole, where holes are allowed."""
-    plain = isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] == len(states)
-    values, labels = (X, names) if plain else _columns(X, names, hidden if holes else ())
+def encode(values: Any, labels: Sequence[Any], states: Sequence[tuple[Hashable, ...]], holes: bool = False) -> IntArray:
+    """(N, n) values to positions in the states; −1 for a hole, where holes are allowed. labels: for errors."""
     missing = pd.isna(values) if values.dtype.kind not in _WHOLE else np.zeros((0, 0), dtype=bool)
     if missing.any() and not holes:
         row, column = np.argwhere(missing)[0]
@@ -40,11 +32,11 @@ def encode(
         )
     codes = np.empty(values.shape, dtype=np.int64)
     groups = _columns_by_states(states)
-    for columns in groups:
+    for own in groups:
         if len(groups) == 1:
             codes[:] = _positions(values, states[0])
         else:
-            codes[:, columns] = _positions(values[:, columns], states[columns[0]])
+            codes[:, own] = _positions(values[:, own], states[own[0]])
     if missing.any():
         codes[missing] = -1
     strange = codes.size > 0 and int(codes.min()) < 0 and (codes < 0) & (~missing if missing.size else True)
@@ -67,51 +59,6 @@ def decode(codes: IntArray, states: Sequence[tuple[Hashable, ...]]) -> Any:
         labels[:] = list(states[columns[0]])
         result[:, columns] = labels[codes[:, columns]]
     return result
-
-
-def _columns(X: Any, names: Sequence[str], hidden: Sequence[int]) -> tuple[Any, Sequence[Any]]:
-    """The cells of X in the order of the variables, and what to call each column in an error.
-
-    Columns of hidden variables may all be left out: they are filled with None.
-    """
-    seen = [name for i, name in enumerate(names) if i not in set(hidden)]
-    if isinstance(X, pd.DataFrame):
-        left_out = hidden and not any(names[i] in X.columns for i in hidden)
-        narrow = len(X.columns) == len(seen) or all(name in X.columns for name in seen)
-    else:
-        X = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
-        left_out, narrow = hidden, X.ndim == 2 and X.shape[1] == len(seen)
-    if not (left_out and narrow):
-        return _all_columns(X, names)
-    values, _ = _all_columns(X, seen)
-    full = np.full((len(values), len(names)), None, dtype=object)
-    full[:, [i for i in range(len(names)) if i not in set(hidden)]] = values
-    return full, names
-
-
-def _all_columns(X: Any, names: Sequence[str]) -> tuple[Any, Sequence[Any]]:
-    if isinstance(X, pd.DataFrame):
-        labels: Sequence[Any] = list(X.columns)
-        absent = [name for name in names if name not in labels]
-        if len(set(labels)) != len(labels):
-            raise InvalidInput("the table's columns must have different names")
-        if not absent:
-            return X[list(names)].to_numpy(), list(names)
-        if len(absent) < len(names):
-            raise InvalidInput(
-                f"the table has columns for some of the variables, but none named {absent[0]!r}; rename its columns, "
-                "or give an array without names to be read by position"
-            )
-        values = X.to_numpy()
-    else:
-        labels = names
-        values = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
-    if values.ndim != 2 or values.shape[1] != len(names):
-        raise InvalidInput(
-            f"X needs shape (cases, {len(names)}), one column for each variable; got {values.shape}"
-            + ("" if values.ndim == 2 else ": reshape a single case to (1, n)")
-        )
-    return values, labels
 
 
 def _columns_by_states(states: Sequence[tuple[Hashable, ...]]) -> list[list[int]]:

@@ -139,6 +139,11 @@ class Views:
         """Write one self-contained HTML page: network, parameters, evidence, check, settings (bayesfield.report)."""
         import_module("bayesfield.report").write_report(self, path, **options)
 
+    def methods_text(self) -> str:
+        """A paragraph for a paper's methods: model, prior, engine, correction, certificate, version, citation."""
+        text: str = import_module("bayesfield.formats.manuscript").methods_text(self)
+        return text
+
     def update(self, X: Any, y: Any = None, **options: Any) -> Posterior:
         """The posterior with further cases, or labelled sequences or graphs, X and y (fitting.update)."""
         made: Posterior = import_module("bayesfield.fitting.update").updated(self, X, y, **options)

@@ -169,6 +169,7 @@ def _field_parts(field: RandomField) -> dict[str, Any]:
         "parameter_names": list(field.parameter_names),
         "groups": list(field.groups),
         "hidden": list(field.hidden),
+        "columns": list(field.columns),
     }
 
 
@@ -190,7 +191,17 @@ def _field_of(own: dict[str, Any]) -> RandomField:
         Cost(entries, 48 * entries, f"{entries:.3g} entries of tables"), "its field", "Read it where there is more."
     )
     made = RandomField.from_blocks(states, blocks, own["names"], own["parameter_names"], own["groups"])
+    made.columns = _columns_of(own.get("columns", []), n, len(own["hidden"]))
     return made.with_hidden(own["hidden"]) if own["hidden"] else made
+
+
+def _columns_of(columns: Any, n: int, hidden: int) -> tuple[str, ...]:
+    """What tables call the variables; files before 0.2 do not say."""
+    if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
+        raise InvalidInput("its field has a column's name that is none")
+    if len(columns) not in (0, n, n - hidden) or len(set(columns)) != len(columns):
+        raise InvalidInput("its field's columns are not its variables")
+    return tuple(columns)
 
 
 def _check_block(block: FactorBlock, sizes: IntArray, F: int) -> None:

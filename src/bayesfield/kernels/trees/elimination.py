@@ -99,7 +99,8 @@ def greedy_order(
         own = np.uint64(1) << np.uint64(best & 63)
         for k in range(count):
             u = members[k]
-            rows[u] |= rows[best]
+            for w in range(rows.shape[1]):  # as an array expression, two more
+                rows[u, w] |= rows[best, w]
             rows[u, u >> 6] &= ~(np.uint64(1) << np.uint64(u & 63))
             rows[u, best >> 6] &= ~own
         for k in range(count):
@@ -158,7 +159,8 @@ def cliques(
         start = ptr[p]
         if start + count + 1 > len(members):
             grown = np.empty(2 * len(members) + count + 1, dtype=np.int64)
-            grown[:start] = members[:start]
+            for k in range(start):  # a slice set to a slice costs two seconds of compilation
+                grown[k] = members[k]
             members = grown
         for k in range(count):  # by insertion: few, and NumPy's sort would take a second to compile
             at = start + k

@@ -39,7 +39,7 @@ class Progress:
     """Tells every step to those that watch.
 
     seconds: after so many ``expired`` is True, and what runs ends with the best so far; by default never. The clock
-    decides nothing else.
+    decides nothing else. ``end`` has the same effect at once.
     """
 
     def __init__(self, watch: Watch | None = None, seconds: float | None = None) -> None:
@@ -49,6 +49,10 @@ class Progress:
     def tell(self, iteration: Iteration) -> None:
         if self._watch is not None:
             self._watch(iteration)
+
+    def end(self) -> None:
+        """What runs is to end with the best so far."""
+        self._end = -1.0
 
     @property
     def expired(self) -> bool:
