@@ -182,11 +182,15 @@ def _by_posteriors(
     engine: Engine | str,
 ) -> FloatArray:
     """The same under posteriors of any form, of sequences or of graphs."""
-    total, unlabelled = np.zeros((len(priors), len(temperatures))), replace(test, labels=None, allowed=None)
-    graphs: dict[str, Any] = {"engine": engine} if isinstance(data, Graphs) else {}
-    fit = fit_graphs if graphs else fit_sequences
+    total = np.zeros((len(priors), len(temperatures)))
+    fold = fold_of(crf, data) if isinstance(data, Sequences) else None
+    unlabelled = replace(test, labels=None, allowed=None) if fold is None else fold.known(test)
+    graphs: dict[str, Any] = {"engine": engine} if fold is None else {}
     for row, prior in zip(total, priors, strict=True):
-        posterior = fit(crf, data, prior=prior, rng=seed, verbose=False, **graphs)
+        if fold is None:
+            posterior = fit_graphs(crf, data, prior=prior, rng=seed, verbose=False, engine=engine)
+        else:
+            posterior = fit_sequences(fold.crf, data, prior=fold.stated(prior, crf), rng=seed, verbose=False)
         for k, T in enumerate(temperatures):
             cold = posterior.at_temperature(T)
             found = predict(cold, unlabelled, predictor="marginal", n_draws=_DRAWS, rng=seed, **graphs)
