@@ -83,7 +83,6 @@ def test_variances_that_are_given():
         (lambda: bf.Templates(begin=0.0), "above zero"),
         (lambda: bf.Templates({"w": 1.0}).precision(_problem(2)[0]), "templates are"),
         (lambda: bf.Templates().precision(bf.grid(2, 2)), "bf.Normal"),
-        (lambda: bf.fit_sequences(*_problem(4), prior=bf.ARD(), form="mean-field"), "bf.Templates"),
         (lambda: bf.cross_validated_templates(*_problem(4), folds=1), "two folds"),
     ],
 )
