@@ -262,6 +262,31 @@ def test_graphs_have_a_temperature():
     np.testing.assert_allclose(found.log_loss, losses / 32, rtol=1e-6)
 
 
+def test_graphs_with_very_many_weights_have_a_temperature(monkeypatch):
+    """Independent weights, found anew at each temperature: losses as of fits and predictions without the fold; those of
+    averages, of eight draws here and 400 there, within 0.03 nats. The estimator chooses by itself."""
+    from bayesfield.fitting import plan
+
+    monkeypatch.setattr(plan, "_form", lambda *_: "mean-field")
+    crf, (X, y) = CRF(2, 2, symmetric=True), _pairs(40)
+    found = bf.cross_validated_temperature(crf, X, y, prior=PRIOR, candidates=(0, 0.5, 1), folds=2, rng=3)
+    generator = np.random.default_rng(3)
+    fold, losses = generator.permutation(np.arange(40) % 2), np.zeros(3)
+    for k in range(2):
+        inside, outside = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+        posterior = bf.fit_graphs(crf, [X[i] for i in inside], [y[i] for i in inside], prior=PRIOR)
+        assert posterior.form.form == "mean-field"
+        for t, T in enumerate(found.candidates):
+            p = bf.predict(posterior.at_temperature(T), [X[i] for i in outside], n_draws=400).probabilities
+            losses[t] -= np.log(p[np.arange(len(p)), np.concatenate([y[i] for i in outside])]).sum()
+    assert found.log_loss[0] == pytest.approx(losses[0] / 80, rel=1e-3)
+    np.testing.assert_allclose(found.log_loss, losses / 80, atol=0.03)
+    chosen = bf.GraphCRF().fit(X, y)
+    assert chosen.posterior_.form.form == "mean-field"
+    again = bf.cross_validated_temperature(crf, X, y, prior=PRIOR, splits=1)
+    assert chosen.temperature_ == again.temperature
+
+
 def _items(n=40, seed=0):
     rng = np.random.default_rng(seed)
     X = [[[f"w={rng.integers(12)}", f"t={rng.integers(4)}"] for _ in range(5)] for _ in range(n)]

@@ -52,8 +52,8 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
     "sequence" (the same average, the best labelling as a whole), "map", "vote", "weighted_vote", "supergraph" or
     "quadratic"; "auto" is "sequence" where labels mark spans (BIO, IOBES, …), else "marginal". temperature: how far
     predictions average: 1 over the posterior, 0 not at all, which is the mode; "cv" chooses by the log loss of averages
-    in cross-validation, with prior="cv" together with the variance; "auto" does so on one part of sequences with so
-    many weights that the posterior takes them for independent, and is 1 elsewhere. n_draws: of the weights, to average
+    in cross-validation, with prior="cv" together with the variance; "auto" does so on one part of data with so many
+    weights that the posterior takes them for independent, and is 1 elsewhere. n_draws: of the weights, to average
     over. max_iterations: of the search for the mode. engine: inference on graphs, as in ``bf.fit``. directed: whether
     the edges of a graph have a direction. latent: states behind each label, as in ``bf.CRF``. possible: "all" has a
     weight for each attribute and label, and each pair of labels; "seen", which is crfsuite's way, for those only that

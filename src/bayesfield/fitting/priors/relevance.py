@@ -6,9 +6,10 @@ group of precision α is then, against the group without it (α = ∞),
 
     gain(α) = ½ Σ_j [ log α/(α + d_j) + b_j²/(α + d_j) ].
 
-Where its maximum is below log(threshold) the group goes, the weakest first; groups that say the same thing lose their
-gain together, but not their slope, so that one that has gone comes back when its gain is above the threshold again
-(Tipping & Faul 2003). Between, q follows from where it was.
+Where its maximum is below log(threshold) the group goes, the weakest first; one that has gone comes back when its gain
+is above the threshold again (Tipping & Faul 2003). Groups that say the same thing share their gain: all of them look
+weak, and once all have gone each looks strong. So only every other one, by lot, goes or comes in a round. Between, q
+follows from where it was.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
     from bayesfield.learning.objective import GaussianPrior
     from bayesfield.model.prior import Prior, Shared
 
-_ROUNDS, _FIRST = 40, 2  # at most; rounds before any group is dropped
+_ROUNDS, _FIRST = 60, 2  # at most; rounds before any group is dropped
 _STEPS, _DRAWN = 8, 10_000  # of L-BFGS in each round; positions in all draws together, about
 _LOG_ALPHA = np.linspace(np.log(1e-6), np.log(1e8), 97)
 _HALF = 0.5  # of the way that log α goes in a round: groups that compete for the same data do not take turns
-_LEAVING, _COMING = 0.25, 0.5  # of the groups that are there, and of those that could come back: at most in a round
-_RETURNS = 2  # how often a group comes back
+_LEAVING, _LOT = 0.5, 0.5  # of the groups that are there, may go in a round; the share of these, and of comers, that do
+_RETURNS = 4  # how often a group comes back
 _GAIN = 1e-3  # of what a round may still bring, in nats for each weight that the data determine
 
 
@@ -52,7 +53,7 @@ def relevant_by_bound(
     """The mode under the precisions of the groups that stay, and with the others held at zero."""
     assert prior.threshold is not None
     objective, optimum = first.objective, first.optimum
-    search = _Search(groups, objective.size, float(np.log(prior.threshold)))
+    search = _Search(groups, objective.size, float(np.log(prior.threshold)), np.random.default_rng(seed))
     q = settle(objective, optimum.parameters, first.precision.sd**-2.0, seed, 1.0, _FIRST, _STEPS, _DRAWN, progress)
     settled = False
     while q is not None and search.rounds < _ROUNDS and not settled and not progress.expired:
@@ -100,8 +101,8 @@ def gains(b: FloatArray, d: FloatArray, owner: IntArray, log_alpha: FloatArray) 
 class _Search:
     """log_alpha, gain: (G,). gone: (G,) which are held at zero. left_in: (G,) the round in which a group went."""
 
-    def __init__(self, groups: tuple[Shared, ...], size: int, threshold: float) -> None:
-        self.names, self.threshold = [g.name for g in groups], threshold
+    def __init__(self, groups: tuple[Shared, ...], size: int, threshold: float, rng: np.random.Generator) -> None:
+        self.names, self.threshold, self.rng = [g.name for g in groups], threshold, rng
         self.owner = np.full(size, -1, dtype=np.int64)
         for k, group in enumerate(groups):
             self.owner[group.parameters] = k
@@ -144,15 +145,21 @@ class _Search:
     def _leave(self, best: FloatArray, there: BoolArray) -> bool:
         weak = np.flatnonzero(there & (best < self.threshold))
         weakest = weak[np.argsort(best[weak], kind="stable")][: max(int(_LEAVING * there.sum()), 1)]
-        self.gone[weakest], self.left_in[weakest] = True, self.rounds
-        return len(weakest) > 0
+        self.gone[self._some(weakest)] = True
+        self.left_in[self.gone & there] = self.rounds
+        return len(weak) > 0
 
     def _return(self, best: FloatArray, away: BoolArray) -> bool:
         strong = np.flatnonzero(away & (best >= self.threshold) & (self.returns < _RETURNS))
-        strongest = strong[np.argsort(-best[strong], kind="stable")][: int(np.ceil(_COMING * len(strong)))]
-        self.gone[strongest], self.left_in[strongest] = False, 0
-        self.returns[strongest] += 1
-        return len(strongest) > 0
+        back = self._some(strong)
+        self.gone[back], self.left_in[back] = False, 0
+        self.returns[back] += 1
+        return len(strong) > 0
+
+    def _some(self, which: IntArray) -> IntArray:
+        """About half of them, by lot; one at least."""
+        drawn = which[self.rng.random(len(which)) < _LOT]
+        return drawn if len(drawn) else which[:1]
 
     def table(self) -> pd.DataFrame:
         columns = {
