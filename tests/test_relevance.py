@@ -1,7 +1,6 @@
 """Relevance determination by the bound of independent weights: the gain, what stays, what comes back."""
 
 import numpy as np
-import pytest
 
 import bayesfield as bf
 from bayesfield.fitting.priors.relevance import gains

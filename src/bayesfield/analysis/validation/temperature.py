@@ -159,7 +159,9 @@ def _by_bound(
 ) -> FloatArray:
     """Σ −log p under mean-field posteriors, each begun where the last one ended."""
     total = np.zeros((len(priors), len(temperatures)))
-    held: _Held = _HeldGraphs(crf, data, test, as_engine(engine)) if isinstance(data, Graphs) else _Held(crf, data, test)
+    held: _Held = (
+        _HeldGraphs(crf, data, test, as_engine(engine)) if isinstance(data, Graphs) else _Held(crf, data, test)
+    )
     start = np.zeros(held.crf.n_parameters)
     for row, prior in zip(total, priors, strict=True):
         objective = held.objective(gaussian(prior, crf))
