@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -374,9 +374,14 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "posterior_")
         if not isinstance(self._shape, Items) or self.predictor not in ("auto", "marginal", "sequence"):
             raise InvalidInput('attributes that were not seen count in sequences of items, with predictor="auto"')
-        if not isinstance(self.variance_, float | int):
-            raise InvalidInput("attributes that were not seen have the prior's variance, and this prior has not one")
-        beyond = self._shape.unseen(_listed(X, "X"), float(self.variance_))
+        variance = self.variance_
+        by_template = isinstance(variance, Mapping) and set(variance) == set(self.crf_.template_of)
+        if not (by_template or isinstance(variance, float | int)):
+            raise InvalidInput(
+                "attributes that were not seen have the prior's variance, one for all or by template, and this prior "
+                'has others: take a number, "evidence", "cv", "templates" or "templates-cv"'
+            )
+        beyond = self._shape.unseen(_listed(X, "X"), variance)
         if beyond is None:
             return self._predicted(X)
         data = self._shape.data(X)
