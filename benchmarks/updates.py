@@ -27,9 +27,8 @@ F1, LOSS, SHARE = 0.3, 0.01, 0.3  # of a refit's F1, log loss and time
 
 def run(watch: Watch) -> list[Report]:
     sizes = (30, 60, 0.5) if watch.quick else (200, 1000, 0.5)
-    rows, share = [], 0.0
+    rows: list[tuple[Any, ...]] = []
     for k, (update, refit, ours, theirs) in enumerate(steps(*sizes)):
-        share = max(share, update / refit if k else 0.0)
         for what in ours:
             (loss, score), (other_loss, other_score) = ours[what], theirs[what]
             met = loss - other_loss <= LOSS and score - other_score >= -F1 and (k == 0 or update <= SHARE * refit)

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 _ROUNDS, _FIRST = 60, 2  # at most; rounds before any group is dropped
 _STEPS, _DRAWN = 8, 10_000  # of L-BFGS in each round; positions in all draws together, about
-_LOG_ALPHA = np.linspace(np.log(1e-6), np.log(1e8), 97)
+# Variances up to 25: an attribute that comes once goes with its label for certain, and its best variance is without end.
+_LOG_ALPHA = np.linspace(np.log(0.04), np.log(1e8), 97)
+_RESTLESS = 1e-3  # of the groups, that may still go and come when the rest has settled
 _HALF = 0.5  # of the way that log α goes in a round: groups that compete for the same data do not take turns
 _LEAVING, _LOT = 0.5, 0.5  # of the groups that are there, may go in a round; the share of these, and of comers, that do
 _RETURNS = 4  # how often a group comes back
@@ -147,14 +149,14 @@ class _Search:
         weakest = weak[np.argsort(best[weak], kind="stable")][: max(int(_LEAVING * there.sum()), 1)]
         self.gone[self._some(weakest)] = True
         self.left_in[self.gone & there] = self.rounds
-        return len(weak) > 0
+        return len(weak) > _RESTLESS * len(best)
 
     def _return(self, best: FloatArray, away: BoolArray) -> bool:
         strong = np.flatnonzero(away & (best >= self.threshold) & (self.returns < _RETURNS))
         back = self._some(strong)
         self.gone[back], self.left_in[back] = False, 0
         self.returns[back] += 1
-        return len(strong) > 0
+        return len(strong) > _RESTLESS * len(best)
 
     def _some(self, which: IntArray) -> IntArray:
         """About half of them, by lot; one at least."""
