@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _ROUNDS, _FIRST = 60, 2  # at most; rounds before any group is dropped
 _STEPS, _DRAWN = 8, 10_000  # of L-BFGS in each round; positions in all draws together, about
-# Variances up to 25: an attribute that comes once goes with its label for certain, and its best variance is without end.
+# Variances up to 25: an attribute that comes once goes with its label for certain, and its best variance has no end.
 _LOG_ALPHA = np.linspace(np.log(0.04), np.log(1e8), 97)
 _RESTLESS = 1e-3  # of the groups, that may still go and come when the rest has settled
 _HALF = 0.5  # of the way that log α goes in a round: groups that compete for the same data do not take turns
