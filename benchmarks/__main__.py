@@ -36,6 +36,12 @@ NAMES = (
     "certificate",
     "cluster",
     "taggers",
+    "active",
+    "updates",
+    "templates",
+    "mean_field",
+    "smooth",
+    "snakes",
     "images",
     "dense",
     "long_runs",
@@ -72,7 +78,10 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the tables to FILE as well")
     parser.add_argument("--results", type=Path, metavar="DIR", help="write tables (Markdown) and plots to DIR")
     parser.add_argument(
-        "--only", default="", metavar="TEXT", help="of dense, long_runs and images, only tables with this in the title"
+        "--only",
+        default="",
+        metavar="TEXT",
+        help="of dense, long_runs, images and taggers, only tables with this in the title",
     )
     options = parser.parse_args()
     unknown = set(options.names) - set(NAMES)

@@ -1,14 +1,17 @@
 """What to label next: F1 by the number of labels, for sentences chosen by each strategy and at random.
 
+    python -m benchmarks active
     python -m benchmarks.active [first] [last] [batch] [seeds] [test sentences] [pool sentences] [strategies …]
 
 benchmarks.corpus: from ``first`` sentences that are labelled, always ``batch`` more of a pool of unlabelled ones until
 ``last``; a fit of all labelled ones each time (weights that were seen, variance 0.5, mean-field). Every seed has
 sentences of its own; the test sentences are the same. Labels needed: at what number of tokens, and of sentences, a
 strategy's F1, averaged over the seeds, first reaches that of random sentences at the end, between two batches by a
-line. A strategy may be followed by what its scores are by, as in entropy:sequence.
+line. A strategy may be followed by what its scores are by, as in entropy:sequence. Newswire, where it was fetched
+(benchmarks.real_data), and the synthetic corpus.
 """
 
+import os
 import sys
 import time
 from typing import Any
@@ -19,10 +22,56 @@ import bayesfield as bf
 from bayesfield import parallel
 from bayesfield.formats.crfsuite import rows_of, vocabulary
 from bayesfield.model.conditional import CRF, Sequences, from_rows, seen_weights
+from benchmarks import real_data
 from benchmarks.corpus import Corpus, corpus, f1
+from benchmarks.timing import Report, Watch
 
 STRATEGIES = ("random", "reduction", "unsettled", "entropy", "least_confidence", "diverse")
 VARIANCE = 0.5
+
+
+TARGET = 0.7  # of what random sentences need
+
+
+def run(watch: Watch) -> list[Report]:
+    """Five seeds; every strategy with the same sentences."""
+    counts, seeds, tests, pool = ((50, 150, 50), 1, 100, 300) if watch.quick else ((50, 500, 50), 5, 1000, 1500)
+    texts = {"a synthetic corpus": ""}
+    if real_data.has_text() and not watch.quick:
+        texts |= {f"newswire with its {name}": name for name in real_data.TEXTS}
+    found, before = [], os.environ.get("BAYESFIELD_TEXT", "")
+    for title, text in texts.items():
+        if not watch.wants(title):
+            continue
+        os.environ["BAYESFIELD_TEXT"] = text
+        watch.tell(f"active, {title}")
+        curves = {name: _averaged(name, seeds, counts, corpus(tests, 2), pool) for name in ("random", *SHORT)}
+        found.append(_report(title, curves, seeds))
+    os.environ["BAYESFIELD_TEXT"] = before
+    return found
+
+
+SHORT = ("reduction", "unsettled", "least_confidence")
+
+
+def _report(title: str, curves: dict[str, np.ndarray], seeds: int) -> Report:
+    end = curves["random"][-1]
+    rows: list[tuple[Any, ...]] = []
+    for name, curve in curves.items():
+        sentences, tokens = (_reached(curve[:, k], curve[:, 2], end[2]) / end[k] for k in (0, 1))
+        met = None if name != "reduction" else bool(min(sentences, tokens) <= TARGET)
+        rows.append((name, sentences, tokens, f"{curve[-1, 2]:.2f}", int(curve[-1, 1]), met))
+    columns = ("strategy", "× the sentences", "× the tokens", "F1 at the end", "tokens at the end", "met")
+    note = (
+        f"to reach the F1 of {end[0]:.0f} random sentences, {end[2]:.2f}, with {end[1]:,.0f} tokens; mean of {seeds} "
+        f'seeds; target {TARGET} for the default, "reduction", of sentences or of tokens'
+    )
+    return Report(f"What to label next, {title}", columns, rows, (note,))
+
+
+def _averaged(name: str, seeds: int, counts: tuple[int, int, int], test: Corpus, pool: int) -> np.ndarray:
+    """(rounds, 3): sentences, tokens, F1."""
+    return np.array([_curve(name, seed, counts, test, pool) for seed in range(seeds)]).mean(axis=0)
 
 
 def main(
@@ -39,8 +88,7 @@ def main(
     curves = {}
     for name in dict.fromkeys(("random", *strategies)):
         begun = time.process_time()
-        each = np.array([_curve(name, seed, (first, last, batch), test, pool) for seed in range(seeds)])
-        curves[name] = each.mean(axis=0)  # (rounds, 3): sentences, tokens, F1
+        curves[name] = _averaged(name, seeds, (first, last, batch), test, pool)
         points = ", ".join(f"{n:.0f}: {score:.2f}" for n, _, score in curves[name])
         print(f"{name}: F1 by sentences {points}; {time.process_time() - begun:.0f} s", flush=True)
     goal, end = curves["random"][-1, 2], curves["random"][-1]

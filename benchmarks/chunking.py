@@ -48,6 +48,8 @@ def _line(name: str, result: dict[str, float]) -> str:
 def _alone(which: str, sentences: int, cores: int, loss: float) -> dict[str, float]:
     command = [sys.executable, "-m", "benchmarks.chunking", which, str(sentences), str(cores), repr(loss)]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    if cores > 1:
+        environment.pop("NUMBA_NUM_THREADS", None)
     done = subprocess.run(command, env=environment, cwd=_HERE, stdout=subprocess.PIPE, check=True, text=True)
     result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return result
@@ -179,6 +181,8 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["crfsuite"]:
         print(json.dumps(crfsuite(int(sys.argv[2]))))
     elif sys.argv[1:2] == ["bayesfield"]:
+        if int(sys.argv[3]) > 1 and hasattr(os, "sched_setaffinity"):  # the parent may keep to one
+            os.sched_setaffinity(0, range(os.cpu_count() or 1))
         print(json.dumps(bayesfield(int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))))
     else:
         main(int(sys.argv[1]) if sys.argv[1:] else SENTENCES)

@@ -5,11 +5,17 @@ draws tags from its type's own pattern, and a tag its words from a Zipf law of i
 occur once. Never kinder than text: words belong to several tags, tags are wrong at times as a tagger's are, patterns of
 types overlap, and annotators' boundaries waver. Features are those of crfsuite's chunking example: words and tags
 within two positions, their pairs and triples. F1 of a crfsuite model at full size: 92.5 (CoNLL-2000: 93.6).
+
+With BAYESFIELD_TEXT=chunks or BAYESFIELD_TEXT=entities it is real newswire instead (benchmarks.real_data), to learn
+from its "train" and to test by its "valid".
 """
 
+import os
 from typing import NamedTuple
 
 import numpy as np
+
+from benchmarks import real_data
 
 SENTENCES, TEST = 8_936, 2_012
 TYPES = ("NP", "VP", "PP", "ADVP", "SBAR", "ADJP", "PRT", "CONJP", "INTJ", "LST", "UCP")
@@ -23,23 +29,36 @@ _ASTRAY, _AGAIN = 0.05, 0.1  # tags of any kind; chunks that follow one of their
 
 
 class Corpus(NamedTuple):
-    """Sentences: for each its words, tags and labels."""
+    """Sentences: for each its words, tags and labels. entities: whether these are names, known by spelling, too."""
 
     words: list[list[str]]
     tags: list[list[str]]
     labels: list[list[str]]
+    entities: bool = False
 
     def features(self) -> list[list[list[str]]]:
         """The attributes of every token."""
-        return [_attributes(w, t) for w, t in zip(self.words, self.tags, strict=True)]
+        of_one = _spelled if self.entities else _attributes
+        return [of_one(w, t) for w, t in zip(self.words, self.tags, strict=True)]
 
 
 def corpus(sentences: int, seed: int = 0, language: int = 0) -> Corpus:
-    """language: of the tables that all sentences of a domain share. seed: of the sentences."""
+    """language: of the tables that all sentences of a domain share. seed: of the sentences; 2 is the test's."""
+    if os.environ.get("BAYESFIELD_TEXT"):
+        return _newswire(sentences, seed, os.environ["BAYESFIELD_TEXT"])
     tables, rng = _Language(np.random.default_rng([language, 7])), np.random.default_rng([language, seed, 11])
     lengths = np.maximum(rng.gamma(3.4, 23.98 / 3.4, size=sentences).astype(int), 2)
     made = [tables.sentence(int(n), rng) for n in lengths]
     return Corpus([m[0] for m in made], [m[1] for m in made], [m[2] for m in made])
+
+
+def _newswire(sentences: int, seed: int, labels: str) -> Corpus:
+    """Drawn without replacement; all of them where there are no more."""
+    every = real_data.sentences("valid" if seed == 2 else "train")
+    some = [every[k] for k in np.random.default_rng(seed).permutation(len(every))[:sentences]]
+    column = real_data.TEXTS[labels]
+    words, tags, found = ([[token[c] for token in own] for own in some] for c in (0, 1, column))
+    return Corpus(words, tags, found, labels == "entities")
 
 
 class _Language:
@@ -130,6 +149,25 @@ def _attributes(words: list[str], tags: list[str]) -> list[list[str]]:
             own.append("__BOS__")
         if t == n - 1:
             own.append("__EOS__")
+        result.append(own)
+    return result
+
+
+def _spelled(words: list[str], tags: list[str]) -> list[list[str]]:
+    """sklearn-crfsuite's tutorial of named entities: how a word and its neighbours are spelled, and their tags."""
+    result = []
+    for t, word in enumerate(words):
+        own = [f"word[-3:]={word[-3:]}", f"word[-2:]={word[-2:]}"]
+        for d in (-1, 0, 1):
+            if 0 <= t + d < len(words):
+                other, tag = words[t + d], tags[t + d]
+                own += [f"{d}:lower={other.lower()}", f"{d}:tag={tag}", f"{d}:tag[:2]={tag[:2]}"]
+                case = (
+                    "upper" if other.isupper() else "title" if other.istitle() else "digit" if other.isdigit() else ""
+                )
+                own += [f"{d}:case={case}"] if case else []
+            else:
+                own.append("__BOS__" if d < 0 else "__EOS__")
         result.append(own)
     return result
 

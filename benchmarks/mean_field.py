@@ -1,5 +1,6 @@
 """Mean-field posteriors of chain CRFs: against NUTS on letters, and averaged predictions at corpus size.
 
+    python -m benchmarks mean_field
     python -m benchmarks.mean_field letters [words …]
     python -m benchmarks.mean_field corpus [sentences …]
 
@@ -10,6 +11,7 @@ between the two chains of NUTS, and between two sets of our draws. Corpus: bench
 import resource
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,40 +24,74 @@ from bayesfield.model.conditional import Sequences
 from bayesfield.prediction import chain
 from benchmarks.chunking import problem, sequences_of
 from benchmarks.corpus import SENTENCES, TEST, corpus, f1
+from benchmarks.timing import Report, Watch
 
 VARIANCES = (1.0, 0.3, 0.1)
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 
 
+APART, VARIATION, SECONDS = 0.05, 0.05, 20.0  # nats from NUTS; total variation beyond the noise; of the fit
+
+
+def run(watch: Watch) -> list[Report]:
+    if not DATA.exists():
+        return []
+    rows: list[tuple[Any, ...]] = []
+    for f in compared([8] if watch.quick else [30, 100]):
+        noise = max(f["chains"], f["draws"])
+        good = f["ours"] - f["nuts"] <= APART and f["variation"] - noise <= VARIATION and f["seconds"] <= SECONDS
+        losses = (f"{f[key]:.3f}" for key in ("plug_in", "ours", "nuts"))
+        each = (f["variation"], f["chains"], f["draws"], f["seconds"], f["of_nuts"], good)
+        rows.append((f"{f['words']} words, variance {f['variance']:g}", *losses, *each))
+    columns = ("letters", "log loss plug-in", "mean-field", "NUTS", "total variation", "its noise, chains",
+               "its noise, draws", "s", "NUTS s", "met")  # fmt: skip
+    note = (
+        f"target: log loss at most {APART} above that of NUTS, total variation at most {VARIATION} beyond the larger "
+        f"noise, {SECONDS:g} s"
+    )
+    return [Report("Mean-field posteriors of letters against NUTS", columns, rows, (note,))]
+
+
 def letters(counts: list[int]) -> None:
+    for f in compared(counts):
+        print(
+            f"{f['words']} words, variance {f['variance']:g}: log loss plug-in {f['plug_in']:.3f}, mean-field "
+            f"{f['ours']:.3f}, NUTS {f['nuts']:.3f}; total variation {f['variation']:.3f} (noise: chains "
+            f"{f['chains']:.3f}, draws {f['draws']:.3f}); {f['seconds']:.1f} s, NUTS {f['of_nuts']:.0f} s",
+            flush=True,
+        )
+
+
+def compared(counts: list[int]) -> Iterator[dict[str, Any]]:
     words = Words(DATA)
     rng = np.random.default_rng(0)
     test = words.sequences(rng.choice(words.others, 200, replace=False))
     for count in counts:
         train = words.sequences(rng.choice(words.first, count, replace=False))
         for variance in VARIANCES:
-            _letters(words.crf, train, test, variance, count)
+            yield {"words": count, "variance": variance, **_letters(words.crf, train, test, variance)}
 
 
-def _letters(crf: Any, train: Sequences, test: Sequences, variance: float, count: int) -> None:
+def _letters(crf: Any, train: Sequences, test: Sequences, variance: float) -> dict[str, float]:
     prior, begun = bf.Normal(variance=variance), time.process_time()
     posterior = bf.fit_sequences(crf, train, prior=prior, form="mean-field", verbose=False)
     seconds = time.process_time() - begun
-    chain.POTENTIAL_DRAWS = 400
+    usual, chain.POTENTIAL_DRAWS = chain.POTENTIAL_DRAWS, 400
     ours, again = (bf.predict_sequences(posterior, test, n_draws=400, rng=k).probabilities for k in (0, 1))
+    chain.POTENTIAL_DRAWS = usual
     plug_in, begun = bf.predict_sequences(posterior, test, "map").probabilities, time.process_time()
     draws = bf.sample_sequences(crf, train, prior=prior, n_draws=200, chains=2, warmup=300, rng=0)
     halves = [bf.average_over(crf, own, test).probabilities for own in draws.values]
     truth = (halves[0] + halves[1]) / 2
     losses = [log_loss(p, test.labels) for p in (plug_in, ours, truth)]
-    print(
-        f"{count} words, variance {variance:g}: log loss plug-in {losses[0]:.3f}, mean-field {losses[1]:.3f}, NUTS "
-        f"{losses[2]:.3f}; total variation {total_variation(ours, truth):.3f} (noise: chains "
-        f"{total_variation(*halves):.3f}, draws {total_variation(ours, again):.3f}); norm of the mean "
-        f"{np.linalg.norm(posterior.mean):.1f}, NUTS {np.linalg.norm(draws.flat.mean(axis=0)):.1f}; {seconds:.1f} s, "
-        f"NUTS {time.process_time() - begun:.0f} s",
-        flush=True,
-    )
+    return {
+        **dict(zip(("plug_in", "ours", "nuts"), losses, strict=True)),
+        "variation": total_variation(ours, truth),
+        "chains": total_variation(*halves),
+        "draws": total_variation(ours, again),
+        "seconds": seconds,
+        "of_nuts": time.process_time() - begun,
+    }
 
 
 def text(counts: list[int], variance: float = 0.5) -> None:

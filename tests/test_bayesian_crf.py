@@ -79,10 +79,25 @@ def test_attributes_never_seen_unsettle_where_they_count(fitted, corpus):
     pd.testing.assert_frame_equal(fitted.uncertainty([known])[0], fitted.uncertainty([known], unseen=True)[0])
     with pytest.raises(InvalidInput, match="sequences of items"):
         clone(fitted).set_params(predictor="map").fit(*corpus).uncertainty([strange], unseen=True)
-    with pytest.raises(InvalidInput, match="this prior has not one"):
+    with pytest.raises(InvalidInput, match="one for all or by template"):
         clone(fitted).set_params(prior=bf.Normal({"state": 1.0, "transition": 2.0})).fit(*corpus).uncertainty(
             [strange], unseen=True
         )
+
+
+def test_attributes_never_seen_have_their_template_s_variance(corpus):
+    """A wide template's new word unsettles a position more than a narrow one's; of a new template both are alike."""
+    unsettled = {}
+    for wide in (0.01, 9.0):
+        crf = bf.BayesianCRF(1.0, correction="none").fit(*corpus)
+        templates = dict.fromkeys(set(crf.crf_.template_of), 1.0) | {"word": wide}
+        crf = bf.BayesianCRF(bf.Templates(templates), correction="none").fit(*corpus)
+        for name in ("word:xyzzy", "other:xyzzy"):
+            plain, counted = (crf.uncertainty([[[name]]], unseen=u)[0]["unsettled"].iloc[0] for u in (False, True))
+            unsettled[wide, name] = counted - plain
+    assert abs(unsettled[0.01, "word:xyzzy"]) < 0.02
+    assert unsettled[9.0, "word:xyzzy"] > unsettled[9.0, "other:xyzzy"] > 0.05
+    assert unsettled[0.01, "other:xyzzy"] > 0.05
 
 
 def test_awkward_sequences(fitted):

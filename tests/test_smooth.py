@@ -303,3 +303,47 @@ def test_chains_agree_with_the_dense_correction():
     away = (posterior.mean - draws.flat.mean(axis=0)) / draws.flat.std(axis=0)
     assert np.sqrt(np.mean(away**2)) < 0.1
     assert np.median(posterior.sd / draws.flat.std(axis=0)) == pytest.approx(1.0, abs=0.1)
+
+
+def test_gradient_of_cross_validated_numbers(monkeypatch):
+    """Against central differences of the loss of what was left out."""
+    from bayesfield.analysis.validation import slopes, smooth_numbers
+
+    monkeypatch.setattr(slopes, "_TOLERANCE", 1e-9)
+    monkeypatch.setattr(slopes, "_RESIDUAL", 1e-10)
+    crf, X, y = chains(0, count=12)
+    data = bf.as_sequences(crf, X, y)
+    prior = bf.Smooth(np.append(np.arange(19.0), np.nan))
+    near, names = prior.near(crf), prior.open(crf)
+    assert names == ("length", "variance", "nugget", "others", "transitions")
+    part = slopes.held_out(crf, data, np.arange(12) % 3 == 0)
+    search = smooth_numbers._Search([part], near, prior.begun(crf), names)
+    here = np.log([2.0, 0.5, 0.2, 0.7, 0.3])
+    _, slope = search.loss(here)
+    for k in range(5):
+        step = 1e-3 * np.eye(5)[k]
+        difference = (search.loss(here + step)[0] - search.loss(here - step)[0]) / 2e-3
+        assert slope[k] == pytest.approx(difference, rel=1e-3, abs=1e-5)
+
+
+def test_cross_validated_numbers_are_those_of_smooth_weights():
+    """Weights of width 3 over 20 inputs: chosen to reach over neighbours, with a better loss than at the start; what is
+    given stays, and a fit takes the prior as it is."""
+    crf, X, y = chains(1, count=30)
+    found = bf.cross_validated_smooth(crf, X, y, bf.Smooth(np.arange(20.0), transitions=0.1), rng=1)
+    assert found.log_loss < found.before
+    assert float(found.prior.length) > 1.5
+    assert found.prior.transitions == pytest.approx(0.1)
+    posterior = bf.fit_sequences(crf, X, y, prior=found.prior, correction="none")
+    assert posterior.record.prior is None
+    assert posterior.record.status.converged
+
+
+@pytest.mark.parametrize(
+    ("prior", "text"),
+    [(bf.Normal(variance=1.0), "bf.Smooth"), (bf.Smooth(LINE, **STATED), "all numbers of this prior are given")],
+)
+def test_numbers_that_cannot_be_chosen(prior, text):
+    crf, X, y = chains(0, count=4, inputs=6)
+    with pytest.raises(bf.InvalidInput, match=text):
+        bf.cross_validated_smooth(crf, X, y, prior)

@@ -83,7 +83,6 @@ def test_variances_that_are_given():
         (lambda: bf.Templates(begin=0.0), "above zero"),
         (lambda: bf.Templates({"w": 1.0}).precision(_problem(2)[0]), "templates are"),
         (lambda: bf.Templates().precision(bf.grid(2, 2)), "bf.Normal"),
-        (lambda: bf.fit_sequences(*_problem(4), prior=bf.ARD(), form="mean-field"), "bf.Templates"),
         (lambda: bf.cross_validated_templates(*_problem(4), folds=1), "two folds"),
     ],
 )
@@ -186,10 +185,10 @@ def test_templates_that_matter_have_larger_variances(form):
 
 
 def test_gradient_of_cross_validated_templates(monkeypatch):
-    from bayesfield.analysis.validation import template_variances
+    from bayesfield.analysis.validation import slopes
 
-    monkeypatch.setattr(template_variances, "_TOLERANCE", 1e-8)
-    monkeypatch.setattr(template_variances, "_RESIDUAL", 1e-9)
+    monkeypatch.setattr(slopes, "_TOLERANCE", 1e-8)
+    monkeypatch.setattr(slopes, "_RESIDUAL", 1e-9)
     crf, data = _problem(30, seen=True)
     names, owner = np.unique(crf.template_of, return_inverse=True)
     part = _part(crf, owner, data, np.arange(len(data)) % 3 == 0)

@@ -13,6 +13,7 @@ from bayesfield.analysis.sensitivity import prior_sensitivity
 from bayesfield.analysis.spans import SpanScores, span_reliability, span_scores
 from bayesfield.analysis.structure import BernoulliEdges, BetaBinomialEdges, StructurePosterior, search_structure
 from bayesfield.analysis.validation.cross_validation import VarianceChoice, cross_validated_variance
+from bayesfield.analysis.validation.smooth_numbers import SmoothChoice, cross_validated_smooth
 from bayesfield.analysis.validation.temperature import TemperatureChoice, cross_validated_temperature
 from bayesfield.analysis.validation.template_variances import TemplateVariances, cross_validated_templates
 from bayesfield.estimators.crf import BayesianCRF, GraphCRF
@@ -179,6 +180,7 @@ __all__ = [
     "Sampler",
     "SequenceFiles",
     "Smooth",
+    "SmoothChoice",
     "Span",
     "SpanScores",
     "Status",
@@ -200,6 +202,7 @@ __all__ = [
     "compare_groups",
     "contact_scores",
     "covariance",
+    "cross_validated_smooth",
     "cross_validated_temperature",
     "cross_validated_templates",
     "cross_validated_variance",

@@ -45,7 +45,7 @@ class Independent(NamedTuple):
     """q, independent normals N(mean, T / curvature), with curvature (F,) the average of diag ∇²L over q.
 
     change: of the widths in the last round (rms, of their logs). error: the gradient that is left (rms, in posterior
-    sd). value: of the average that was minimised last. rounds: how many there were.
+    sd), of slope (F,). value: of the average that was minimised last. rounds: how many there were.
     """
 
     mean: FloatArray
@@ -54,6 +54,7 @@ class Independent(NamedTuple):
     error: float
     value: float
     rounds: int
+    slope: FloatArray
 
 
 def mean_field(
@@ -83,7 +84,7 @@ def settle(
 
     T = 1 is the posterior's best q, T → 0 the mode. numbers: positions in all draws of sequences together, about.
     """
-    change, error, value, done = np.inf, 0.0, np.inf, 0
+    change, error, value, done, slope = np.inf, 0.0, np.inf, 0, np.zeros(len(mean))
     for _ in range(rounds):
         averaged = averaged_over(objective, np.sqrt(temperature / curvature), seed, numbers)
         start, scale = averaged.point(mean), partial(_scale, objective, averaged)
@@ -94,11 +95,11 @@ def settle(
         new = averaged.curvatures(ended)
         error = float(np.sqrt(np.mean(ended.gradient**2 / new)))
         change = 0.5 * float(np.sqrt(np.mean(np.log(new / curvature) ** 2)))
-        mean, curvature, value, done = ended.parameters, new, ended.value, done + 1
+        mean, curvature, value, done, slope = ended.parameters, new, ended.value, done + 1, ended.gradient
         progress.tell(Iteration(done, value, float(np.abs(ended.gradient).max(initial=0.0)), change, 1.0))
         if change < _SETTLED or progress.expired:
             break
-    return Independent(mean, curvature, change, error, value, done)
+    return Independent(mean, curvature, change, error, value, done, slope)
 
 
 def _scale(objective: Objective, averaged: Averaged, point: Point) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -52,8 +52,8 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
     "sequence" (the same average, the best labelling as a whole), "map", "vote", "weighted_vote", "supergraph" or
     "quadratic"; "auto" is "sequence" where labels mark spans (BIO, IOBES, …), else "marginal". temperature: how far
     predictions average: 1 over the posterior, 0 not at all, which is the mode; "cv" chooses by the log loss of averages
-    in cross-validation, with prior="cv" together with the variance; "auto" does so on one part of sequences with so
-    many weights that the posterior takes them for independent, and is 1 elsewhere. n_draws: of the weights, to average
+    in cross-validation, with prior="cv" together with the variance; "auto" does so on one part of data with so many
+    weights that the posterior takes them for independent, and is 1 elsewhere. n_draws: of the weights, to average
     over. max_iterations: of the search for the mode. engine: inference on graphs, as in ``bf.fit``. directed: whether
     the edges of a graph have a direction. latent: states behind each label, as in ``bf.CRF``. possible: "all" has a
     weight for each attribute and label, and each pair of labels; "seen", which is crfsuite's way, for those only that
@@ -374,9 +374,14 @@ class BayesianCRF(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "posterior_")
         if not isinstance(self._shape, Items) or self.predictor not in ("auto", "marginal", "sequence"):
             raise InvalidInput('attributes that were not seen count in sequences of items, with predictor="auto"')
-        if not isinstance(self.variance_, float | int):
-            raise InvalidInput("attributes that were not seen have the prior's variance, and this prior has not one")
-        beyond = self._shape.unseen(_listed(X, "X"), float(self.variance_))
+        variance = self.variance_
+        by_template = isinstance(variance, Mapping) and set(variance) == set(self.crf_.template_of)
+        if not (by_template or isinstance(variance, float | int)):
+            raise InvalidInput(
+                "attributes that were not seen have the prior's variance, one for all or by template, and this prior "
+                'has others: take a number, "evidence", "cv", "templates" or "templates-cv"'
+            )
+        beyond = self._shape.unseen(_listed(X, "X"), variance)
         if beyond is None:
             return self._predicted(X)
         data = self._shape.data(X)

@@ -63,7 +63,7 @@ class Chosen:
         """The posterior with the temperature of its predictions."""
         if not isinstance(self.temperature, str):
             return posterior.at_temperature(self.temperature)
-        independent = posterior.form.form == "mean-field" and isinstance(data, Sequences)
+        independent = posterior.form.form == "mean-field"
         if self.temperature == "auto" and (predictor == "map" or not independent or not posterior.record.n_cases):
             return posterior
         record = posterior.record

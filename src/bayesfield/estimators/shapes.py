@@ -20,6 +20,7 @@ from bayesfield.fitting.graphs import fit_graphs
 from bayesfield.fitting.growth import grown
 from bayesfield.fitting.sequences import fit_sequences
 from bayesfield.formats.crfsuite import rows_of, vocabulary
+from bayesfield.model.adaptive_prior import Templates
 from bayesfield.model.conditional import CRF, Sequences, as_sequences, from_rows, seen_weights
 from bayesfield.model.graphs import Graphs, as_graphs
 from bayesfield.prediction.chain import Unseen, predict_sequences
@@ -77,8 +78,9 @@ class Items(Shape):
     def data(self, X: Sequence[Any], y: Sequence[Any] | None = None) -> Sequences:
         return from_rows(self.crf, *rows_of(self._items(X), self._known), y)
 
-    def unseen(self, X: Sequence[Any], variance: float) -> Unseen | None:
-        """What X has of attributes that are not the model's, whose weights have this variance; None for nothing."""
+    def unseen(self, X: Sequence[Any], variance: float | Mapping[str, float]) -> Unseen | None:
+        """What X has of attributes that are not the model's, whose weights have this variance, one for all or by
+        template; None for nothing."""
         return unseen_attributes(self.crf, self._items(X), self._known, variance)
 
     def _items(self, X: Sequence[Any]) -> Sequence[Any]:
@@ -96,14 +98,20 @@ def _records(x: Any, columns: Sequence[Any] | None, k: int) -> list[dict[str, An
     return [{name: cell for name, cell in zip(names, row, strict=True) if not pd.isna(cell)} for row in rows]
 
 
-def unseen_attributes(crf: CRF, X: Sequence[Any], known: Mapping[str, int], variance: float) -> Unseen | None:
-    """The same for a model whose attributes are ``known``."""
+def unseen_attributes(
+    crf: CRF, X: Sequence[Any], known: Mapping[str, int], variance: float | Mapping[str, float]
+) -> Unseen | None:
+    """The same for a model whose attributes are ``known``. Of templates that are new, too, the data chose no variance:
+    theirs is that with which a search begins."""
     names = [name for name in vocabulary(X) if name not in known]
     if not names:
         return None
     beyond = CRF(crf.labels, names)
     rows, lengths = rows_of(X, {name: k for k, name in enumerate(names)})
-    return Unseen(beyond, from_rows(beyond, rows, lengths), variance**0.5)
+    if not isinstance(variance, Mapping):
+        return Unseen(beyond, from_rows(beyond, rows, lengths), np.full(beyond.n_parameters, variance**0.5))
+    each = np.array([variance.get(name, Templates().begin) for name in beyond.template_of], dtype=np.float64)
+    return Unseen(beyond, from_rows(beyond, rows, lengths), np.sqrt(each))
 
 
 class Arrays(Shape):

@@ -196,11 +196,11 @@ def _antithetic(
 
 class Unseen(NamedTuple):
     """Attributes that training never showed, at the same positions: the model they would have weights in, the data,
-    and the sd of these weights, which have the prior alone."""
+    and the sds (F,) of these weights, which have the prior alone."""
 
     crf: CRF
     data: Sequences
-    sd: float
+    sd: FloatArray
 
 
 def predict_with_unseen(
@@ -231,9 +231,9 @@ def _with_noise(
     draws: Iterator[tuple[FloatArray, FloatArray]], unseen: Unseen, rng: np.random.Generator
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
     """The draws, with those of the weights that have the prior alone; these in antithetic pairs."""
-    sd, noise = np.full(unseen.crf.n_parameters, unseen.sd), np.empty(0)
+    noise = np.empty(0)
     for k, (node, edge) in enumerate(draws):
-        noise = -noise if k % 2 else node_noise(unseen.crf, unseen.data, sd, int(rng.integers(2**31)))
+        noise = -noise if k % 2 else node_noise(unseen.crf, unseen.data, unseen.sd, int(rng.integers(2**31)))
         yield node + noise, edge
 
 

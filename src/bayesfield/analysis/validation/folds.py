@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 
-from bayesfield.learning.objective import GaussianPrior
+from bayesfield.learning.objective import GaussianPrior, gaussian
 from bayesfield.model.conditional import CRF, Seen, Sequences, seen_weights
+from bayesfield.model.prior import Normal, Prior
 from bayesfield.types import BoolArray, FloatArray, IntArray
 
 
@@ -25,6 +28,24 @@ class Fold(NamedTuple):
         if len(some) == len(location):
             return GaussianPrior(location, precision)
         return GaussianPrior(location[some], precision[some] if whole.independent else precision[np.ix_(some, some)])
+
+    def stated(self, prior: Prior, whole: CRF) -> Prior:
+        """The same as a user would state it. whole: the model that the prior is of."""
+        if self.crf is whole:
+            return prior
+        own = self.prior(gaussian(prior, whole))
+        if own.independent:
+            return Normal(variance=1.0 / own.precision, mean=own.location)
+        return Normal(covariance=np.linalg.inv(own.precision), mean=own.location)
+
+    def known(self, test: Sequences) -> Sequences:
+        """Sequences to predict, without their labels and without inputs that the fold does not show."""
+        inputs = test.inputs
+        if self.crf.seen is None and not self.shown.all():
+            there = self.shown[: self.crf.n_state : self.crf.n_node_tables]
+            inputs = sparse.csr_array(inputs @ sparse.diags_array(there.astype(np.float64)))
+            inputs.eliminate_zeros()
+        return replace(test, inputs=inputs, labels=None, allowed=None)
 
 
 def fold_of(crf: CRF, data: Sequences) -> Fold:

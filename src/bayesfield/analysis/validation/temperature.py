@@ -21,8 +21,11 @@ from bayesfield.fitting.graphs import fit_graphs
 from bayesfield.fitting.plan import make_plan
 from bayesfield.fitting.planning.request import request
 from bayesfield.fitting.sequences import fit_sequences
-from bayesfield.learning.objective import gaussian
+from bayesfield.inference.by_name import as_engine
+from bayesfield.learning.objective import GaussianPrior, Objective, gaussian
 from bayesfield.learning.phases.chain import ChainPhase
+from bayesfield.learning.phases.crf_design import compiled_graphs
+from bayesfield.learning.phases.graphs import graph_objective
 from bayesfield.learning.phases.sequences import sequence_objective
 from bayesfield.learning.search.minimise import lbfgs
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
@@ -41,6 +44,7 @@ _LABELS = 60_000  # at most, of what is looked at: a temperature needs no more
 _TOLERANCE, _ITERATIONS = 1e-3, 300  # of a mode, as when variances are chosen
 _ROUNDS, _STEPS, _DRAWN = 2, 6, 5_000  # of means and widths at each temperature; positions in all draws together
 _DRAWS = 50  # of posteriors that are not mean-field
+_PAIRS = 4  # of draws of all weights of graphs, antithetic
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,8 +138,7 @@ def averaged_losses(
     data = _fewer(data, generator)
     fold = generator.permutation(np.arange(len(data)) % min(folds, len(data)))
     seed, total, count = int(generator.integers(2**31)), np.zeros((len(priors), len(temperatures))), 0
-    independent = isinstance(data, Sequences) and _mean_field(crf, data, priors[0])
-    losses = _by_bound if independent else partial(_by_posteriors, engine=engine)
+    losses = partial(_by_bound if _mean_field(crf, data, priors[0], engine) else _by_posteriors, engine=engine)
     for k in range(min(fold.max() + 1, splits or folds)):
         test = data.chosen(fold == k)
         assert test.labels is not None
@@ -146,30 +149,81 @@ def averaged_losses(
 
 
 def _by_bound(
-    crf: CRF, data: Any, test: Any, priors: Sequence[Prior], temperatures: tuple[float, ...], seed: int
+    crf: CRF,
+    data: Any,
+    test: Any,
+    priors: Sequence[Prior],
+    temperatures: tuple[float, ...],
+    seed: int,
+    engine: Engine | str,
 ) -> FloatArray:
     """Σ −log p under mean-field posteriors, each begun where the last one ended."""
-    fold = fold_of(crf, data)
-    total, held = np.zeros((len(priors), len(temperatures))), ChainPhase(fold.crf, test)
-    start = np.zeros(fold.crf.n_parameters)
+    total = np.zeros((len(priors), len(temperatures)))
+    held: _Held = (
+        _HeldGraphs(crf, data, test, as_engine(engine)) if isinstance(data, Graphs) else _Held(crf, data, test)
+    )
+    start = np.zeros(held.crf.n_parameters)
     for row, prior in zip(total, priors, strict=True):
-        objective = sequence_objective(fold.crf, data, fold.prior(gaussian(prior, crf)))
+        objective = held.objective(gaussian(prior, crf))
         point = lbfgs(objective, start, _TOLERANCE, _ITERATIONS).point
         start = mean = point.parameters
         curvature = objective.variances(point)
         for k, T in enumerate(temperatures):
             if T == 0.0:
-                marginal = held.marginals(mean).marginal
+                marginal = held.marginals(mean)
             else:
                 q = settle(objective, mean, curvature, seed, T, _ROUNDS, _STEPS, _DRAWN)
                 if q is None:
                     row[k:] = np.inf
                     break
                 mean, curvature = q.mean, q.curvature
-                sd = np.where(fold.shown, np.sqrt(T / curvature), 0.0)
-                marginal = held.noisy(sd, seed, _DRAWN).marginals(mean)
+                marginal = held.averaged(mean, np.sqrt(T / curvature), seed)
             row[k] = label_loss(crf, test.labels, marginal)
     return total
+
+
+class _Held:
+    """Sequences to fit, of the weights that these show, and sequences left out. Marginals of the latter, (P, K)."""
+
+    def __init__(self, crf: CRF, data: Any, test: Any) -> None:
+        self.data, self._fold = data, fold_of(crf, data)
+        self.crf = self._fold.crf
+        self._test = ChainPhase(self.crf, test)
+
+    def objective(self, prior: GaussianPrior) -> Objective:
+        return sequence_objective(self.crf, self.data, self._fold.prior(prior))
+
+    def marginals(self, parameters: FloatArray) -> FloatArray:
+        return self._test.marginals(parameters).marginal
+
+    def averaged(self, mean: FloatArray, sd: FloatArray, seed: int) -> FloatArray:
+        """Over independent normal weights."""
+        shown = np.where(self._fold.shown, sd, 0.0)
+        result: FloatArray = self._test.noisy(shown, seed, _DRAWN).marginals(mean)
+        return result
+
+
+class _HeldGraphs(_Held):
+    """The same of graphs, whose weights are drawn, in antithetic pairs."""
+
+    def __init__(self, crf: CRF, data: Any, test: Any, engine: Engine) -> None:
+        self.crf, self.data, self._engine = crf, data, engine
+        self._field, self._shape = compiled_graphs(crf, test), (test.nodes, len(crf.labels))
+
+    def objective(self, prior: GaussianPrior) -> Objective:
+        return graph_objective(self.crf, self.data, prior, self._engine)
+
+    def marginals(self, parameters: FloatArray) -> FloatArray:
+        tables = self._engine.infer(self._field.graph, self._field.design.potentials(parameters)).tables
+        nodes, K = self._shape
+        result: FloatArray = tables[: nodes * K].reshape(nodes, K)
+        return result
+
+    def averaged(self, mean: FloatArray, sd: FloatArray, seed: int) -> FloatArray:
+        noise = sd * np.random.default_rng(seed).standard_normal((_PAIRS, len(sd)))
+        each = [self.marginals(mean + sign * e) for e in noise for sign in (1.0, -1.0)]
+        result: FloatArray = np.mean(each, axis=0)
+        return result
 
 
 def _by_posteriors(
@@ -182,11 +236,15 @@ def _by_posteriors(
     engine: Engine | str,
 ) -> FloatArray:
     """The same under posteriors of any form, of sequences or of graphs."""
-    total, unlabelled = np.zeros((len(priors), len(temperatures))), replace(test, labels=None, allowed=None)
-    graphs: dict[str, Any] = {"engine": engine} if isinstance(data, Graphs) else {}
-    fit = fit_graphs if graphs else fit_sequences
+    total = np.zeros((len(priors), len(temperatures)))
+    fold = fold_of(crf, data) if isinstance(data, Sequences) else None
+    unlabelled = replace(test, labels=None, allowed=None) if fold is None else fold.known(test)
+    graphs: dict[str, Any] = {"engine": engine} if fold is None else {}
     for row, prior in zip(total, priors, strict=True):
-        posterior = fit(crf, data, prior=prior, rng=seed, verbose=False, **graphs)
+        if fold is None:
+            posterior = fit_graphs(crf, data, prior=prior, rng=seed, verbose=False, engine=engine)
+        else:
+            posterior = fit_sequences(fold.crf, data, prior=fold.stated(prior, crf), rng=seed, verbose=False)
         for k, T in enumerate(temperatures):
             cold = posterior.at_temperature(T)
             found = predict(cold, unlabelled, predictor="marginal", n_draws=_DRAWS, rng=seed, **graphs)
@@ -196,9 +254,13 @@ def _by_posteriors(
     return total
 
 
-def _mean_field(crf: CRF, data: Sequences, prior: Prior) -> bool:
-    """Whether a fit would take that form, and potentials can be drawn."""
-    objective = sequence_objective(crf, data, gaussian(prior, crf))
+def _mean_field(crf: CRF, data: Sequences | Graphs, prior: Prior, engine: Engine | str) -> bool:
+    """Whether a fit would take that form, and potentials of sequences can be drawn."""
+    own = gaussian(prior, crf)
+    if isinstance(data, Graphs):
+        asked = request(prior, engine)
+        return make_plan(graph_objective(crf, data, own, asked.engine), asked).plan.form == "mean-field"
+    objective = sequence_objective(crf, data, own)
     return objective.free.draws_potentials and make_plan(objective, request(prior)).plan.form == "mean-field"
 
 

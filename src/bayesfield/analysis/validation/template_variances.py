@@ -12,22 +12,18 @@ variances, each mode begun where the last one was.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
-from bayesfield.analysis.validation.folds import fold_of
-from bayesfield.learning.objective import GaussianPrior, Objective, flat
-from bayesfield.learning.phases.sequences import sequence_objective
-from bayesfield.learning.precision.at import by_products
-from bayesfield.learning.search.minimise import lbfgs
+from bayesfield.analysis.validation.slopes import Held, held_out
+from bayesfield.learning.objective import GaussianPrior
 from bayesfield.model.conditional import CRF, Sequences, as_sequences
-from bayesfield.types import FloatArray, IntArray, InvalidInput
+from bayesfield.types import BoolArray, FloatArray, IntArray, InvalidInput
 
 _RANGE = np.log([1e-4, 1e3])  # of a variance
-_TOLERANCE, _ITERATIONS, _RESIDUAL = 1e-3, 300, 0.05  # of a mode; of the solve
 _EVALUATIONS = 15
 
 
@@ -75,27 +71,19 @@ def cross_validated_templates(
 
 
 class _Held(NamedTuple):
-    """Sequences to fit and sequences left out. owner: (F,) the template of each weight. start: the last mode."""
+    """held: sequences to fit and sequences left out. owner: (F,) the template of each weight."""
 
-    fitted: Objective
-    left_out: Objective
+    held: Held
     owner: IntArray
-    start: FloatArray
 
     def loss(self, log_v: FloatArray) -> tuple[float, FloatArray]:
         """V and its slope along every log v."""
         precision = np.exp(-log_v)[self.owner]
-        objective = replace(self.fitted, prior=GaussianPrior(np.zeros(len(precision)), precision))
-        point = lbfgs(objective, self.start, _TOLERANCE, _ITERATIONS).point
-        self.start[:] = point.parameters
-        outside = self.left_out.at(point.parameters)
-        h = by_products(objective, point).solve_roughly(outside.gradient, _RESIDUAL)
-        slope: FloatArray = np.bincount(self.owner, precision * point.parameters * h, len(log_v)).astype(np.float64)
-        return outside.value, slope
+        moved = self.held.at(GaussianPrior(np.zeros(len(precision)), precision))
+        slope: FloatArray = np.bincount(self.owner, precision * moved.mode * moved.pull, len(log_v)).astype(np.float64)
+        return moved.value, slope
 
 
-def _part(crf: CRF, owner: IntArray, data: Sequences, out: Any) -> _Held:
-    fold = fold_of(crf, data.chosen(~out))
-    none = flat(fold.crf.n_parameters)
-    fitted, left_out = (sequence_objective(fold.crf, data.chosen(some), none, learned=False) for some in (~out, out))
-    return _Held(fitted, left_out, owner[fold.parameters], np.zeros(fold.crf.n_parameters))
+def _part(crf: CRF, owner: IntArray, data: Sequences, out: BoolArray) -> _Held:
+    held = held_out(crf, data, out)
+    return _Held(held, owner[held.parameters])

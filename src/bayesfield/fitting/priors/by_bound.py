@@ -22,9 +22,10 @@ import numpy as np
 import pandas as pd
 
 from bayesfield.correction.mean_field import Independent, settle
+from bayesfield.fitting.priors.relevance import relevant_by_bound
 from bayesfield.learning.search.optimum import QUIET, Progress
 from bayesfield.posterior.prior_record import PriorRecord
-from bayesfield.types import FloatArray, IntArray, InvalidInput
+from bayesfield.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,10 +53,7 @@ def learned_by_bound(
 ) -> tuple[FittedMode, PriorRecord]:
     """The mode under the variances with the largest bound. first: the mode under those that the prior begins with."""
     if prior.threshold is not None:
-        raise InvalidInput(
-            'ARD needs all of the posterior covariance: take form="dense", or bf.Templates(), whose variances go to '
-            "zero where a template says nothing"
-        )
+        return relevant_by_bound(prior, groups, first, solve, seed, progress)
     objective, optimum = first.objective, first.optimum
     owner = _owner(groups, objective.size)
     q = settle(objective, optimum.parameters, first.precision.sd**-2.0, seed, 1.0, _FIRST, _STEPS, _DRAWN, progress)

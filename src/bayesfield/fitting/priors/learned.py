@@ -108,7 +108,7 @@ class _Variances:
         self.alpha = np.where(np.isnan(self.alpha), old, self.alpha)
         dense = fitted.precision.form == "dense"
         if not dense and self.threshold is not None:
-            raise InvalidInput('ARD needs all of the posterior covariance: take form="dense"')
+            raise InvalidInput('ARD needs widths given the other weights: take form="dense" or form="mean-field"')
         updates = self._by_groups(away, fitted, round_) if dense else self._by_widths(away, fitted)
         there = self.gone_in == 0
         new = np.array([u.alpha for u in updates])

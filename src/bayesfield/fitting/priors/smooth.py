@@ -95,7 +95,7 @@ class Evidence:
         begun = np.log([getattr(self.numbers, name) for name in self.names])
         bounds = []
         for start, name in zip(begun, self.names, strict=True):
-            low, high = _limits(name, self.near.spacing)
+            low, high = limits(name, self.near.spacing)
             low, high = max(start - _REACH, np.log(low)), min(start + _REACH, np.log(high))
             bounds.append((min(low, start), max(high, start)))
         with parallel.one_blas_thread(len(self.slope)):
@@ -152,7 +152,8 @@ class Evidence:
         return result
 
 
-def _limits(name: str, spacing: float) -> tuple[float, float]:
+def limits(name: str, spacing: float) -> tuple[float, float]:
+    """Of a number, by its name. spacing: a typical distance of neighbours."""
     if name == "length":
         return _LENGTHS[0] * spacing, _LENGTHS[1] * spacing
     return _NUGGETS if name == "nugget" else _VARIANCES
