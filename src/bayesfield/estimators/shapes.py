@@ -147,15 +147,15 @@ def shape_of(labels: Sequence[Hashable], X: Sequence[Any], directed: bool, laten
 
 
 def _is_matrix(one: Any) -> bool:
-    if has_names(one):
-        return all(kind.kind in "fiub" for kind in as_table(one).dtypes)
-    numeric = isinstance(one, np.ndarray) and one.dtype.kind in "fiub"
-    return (sparse.issparse(one) or numeric) and len(one.shape) == 2
+    if sparse.issparse(one) or (isinstance(one, np.ndarray) and one.dtype.kind in "fiub"):
+        return len(one.shape) == 2
+    return has_names(one) and all(kind.kind in "fiub" for kind in as_table(one).dtypes)
 
 
 def _inputs(one: Any) -> list[str]:
     """What the columns of inputs are called: by a table, or x0, x1, …"""
-    return [str(c) for c in as_table(one).columns] if has_names(one) else _names("x", one.shape[1])
+    nameless = sparse.issparse(one) or (isinstance(one, np.ndarray) and one.dtype.names is None)
+    return _names("x", one.shape[1]) if nameless or not has_names(one) else [str(c) for c in as_table(one).columns]
 
 
 def _names(prefix: str, count: int) -> list[str]:
