@@ -140,7 +140,7 @@ def _collected(
         made = [p for p, _ in walk(budget, points, reference, moves, rng, False)]
         points = made[-1]
         kept += made if fold is None else list(fold(np.array(made)))
-        judged = _judged(np.array(kept), budget.spent)
+        judged = judge_draws(np.array(kept), budget.spent)
         if budget.over or (judged.settled and judged.effective >= goal):
             return judged
         if not judged.settled:
@@ -148,19 +148,23 @@ def _collected(
         moves = len(kept)
 
 
-def _judged(kept: FloatArray, spent: int) -> ChainDraws:
-    """kept: (moves, chains, F)."""
+def judge_draws(kept: FloatArray, spent: int, widths: bool = False) -> ChainDraws:
+    """kept: (moves, chains, F). widths: whether sds count, too: as many independent draws of a Gaussian as have the
+    error of the worst sd, where those are fewer."""
     moves, chains, size = kept.shape
     flat = kept.reshape(-1, size)
     mean, variance = flat.mean(axis=0), np.maximum(flat.var(axis=0), 1e-300)
     error = kept.mean(axis=0).std(axis=0, ddof=1) / np.sqrt(chains)  # chains are independent
-    half = moves // 2
-    drifts = []
-    for figure in (kept, (kept - mean) ** 2):
+    half, drifts = moves // 2, []
+    squares = (kept - mean) ** 2
+    for figure in (kept, squares):
         change = figure[:half].mean(axis=0) - figure[half:].mean(axis=0)
         drifts.append(np.abs(change.mean(axis=0)) / np.maximum(change.std(axis=0, ddof=1) / np.sqrt(chains), 1e-300))
     drift = float(np.max(drifts, initial=0.0))
     effective = float(np.min(variance / np.maximum(error**2, 1e-300), initial=float(len(flat))))
+    if widths:
+        uncertain = squares.mean(axis=0).std(axis=0, ddof=1) / np.sqrt(chains) / variance
+        effective = min(effective, float(np.min(2.0 / np.maximum(uncertain**2, 1e-300), initial=effective)))
     rms = float(np.sqrt(np.mean(error**2 / variance))) if size else 0.0
     return ChainDraws(flat, min(effective, float(len(flat))), rms, drift, drift < _DRIFT, spent)
 
