@@ -29,7 +29,9 @@ from bayesfield.response.base import MatrixResponse, Response
 from bayesfield.types import FloatArray, IntArray, Outcome, Status
 
 _EXACT = Status(Outcome.EXACT)
-_NUMBERS = 12_000_000  # in the directions of all positions that are carried at a time
+# In the directions of all positions that are carried at a time: 20 directions of 10⁵ positions and 4 labels take 0.23 s
+# all at once, and 0.14 s five at a time
+_NUMBERS = 2_000_000
 
 
 class Expected(NamedTuple):
