@@ -42,6 +42,7 @@ NAMES = (
     "mixing",
     "emissions",
     "rbm",
+    "overlap",
 )
 PACKAGES = (
     "bayesfield",
