@@ -15,7 +15,8 @@ import numpy as np
 from scipy import linalg
 
 from bayesfield import parallel
-from bayesfield.correction.chains import FEW, Fold, run_chains
+from bayesfield.correction.chain_draws import Fold
+from bayesfield.correction.chains import FEW, run_chains
 from bayesfield.correction.cumulants import Corrected, SkewedMarginals, corrected
 from bayesfield.correction.importance import heavy, propose, trusted, weigh
 from bayesfield.correction.marginals import DrawnMarginals

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from bayesfield.correction.chains import ChainDraws, Fold, judge_draws
+from bayesfield.correction.chain_draws import ChainDraws, Fold, judge_draws
 from bayesfield.correction.tabled import Tabled
 from bayesfield.learning.search.optimum import QUIET, Progress
 from bayesfield.types import BoolArray, FloatArray, IntArray
