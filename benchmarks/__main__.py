@@ -51,6 +51,7 @@ NAMES = (
     "paper",
     "label_number",
     "cold",
+    "overlap",
 )
 PACKAGES = (
     "bayesfield",

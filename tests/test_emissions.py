@@ -402,3 +402,31 @@ def test_what_posteriors_of_hidden_labels_refuse():
         bf.loo(posterior)
     shared = bf.fit_hidden(bf.hidden_field("chain", 2, bf.GaussianEmission(shared_sd=True)), y, correction="none")
     assert shared.field.parameter_names[-1] == "log_sd"
+
+
+def test_images_of_several_channels():
+    """Three channels, one of them counts: each alone tells less than all; a missing value is no missing site."""
+    rng, z = np.random.default_rng(0), np.zeros((12, 12), dtype=int)
+    z[3:9, 3:9] = 1
+    image = np.stack([2.0 * z, -2.0 * z, np.zeros(z.shape)], axis=-1) + rng.normal(size=(12, 12, 3))
+    image[:, :, 2] = rng.poisson(3.0 + 3.0 * z)
+    image[0, 0, 1] = np.nan
+    emission = ["gaussian", "student", "poisson"]
+    lattice = bf.HiddenLattice(2, emission=emission, channels=True, correction="none", n_draws=5).fit(image)
+    assert lattice.predict(image).shape == (12, 12)
+    assert lattice.predict_proba(image).shape == (12, 12, 2)
+    assert lattice.means_.shape == (2, 3)
+    alone = bf.HiddenLattice(2, correction="none", n_draws=5).fit(image[:, :, 0])
+    assert (lattice.predict(image) == z).mean() > max((alone.predict(image[:, :, 0]) == z).mean(), 0.9)
+    filled = lattice.impute(image)
+    assert np.isfinite(filled).all()
+    np.testing.assert_array_equal(filled[1:], image[1:])
+    values, labels = lattice.sample((4, 5), 0)
+    assert values.shape == (4, 5, 3)
+    assert labels.shape == (4, 5)
+    assert lattice.score_samples(np.stack([image, image])).shape == (2,)
+    for bad, words in ((image[..., :2], "3 channels, these have 2"), (image[..., 0], "rows, columns, channels")):
+        with pytest.raises(bf.InvalidInput, match=words):
+            lattice.predict(bad)
+    with pytest.raises(bf.InvalidInput, match="channels=True"):
+        bf.HiddenLattice(2).fit(image[None])

@@ -1,5 +1,6 @@
 """Saved posteriors: the same after reading, for every form; files that were cut, changed or made up are refused."""
 
+import hashlib
 import io
 import json
 import zipfile
@@ -48,6 +49,8 @@ def never_apart(**options):
     return bf.fit(bf.pairwise(2, [(0, 1)], names=["a", "b"]), cases, bf.Normal(variance=100.0), **options)
 
 
+LEVELS = np.repeat([0.0, 4.0], 30) + np.random.default_rng(0).normal(size=60)
+
 MADE = {
     "exact": lattice,
     "kikuchi, checked": lambda: lattice(bf.Auto(max_entries=1)),
@@ -66,6 +69,11 @@ MADE = {
     ),
     "draws with weights": never_apart,
     "draws of chains": lambda: with_equal_weights(never_apart()),
+    "hidden chain": lambda: bf.fit_hidden(
+        bf.hidden_field("chain", 2, [bf.GaussianEmission(True), bf.StudentEmission(), bf.CategoricalEmission()]),
+        np.column_stack([LEVELS, LEVELS, LEVELS > 2]),
+    ),
+    "hidden image": lambda: bf.fit_hidden(bf.hidden_field((5, 12), 2, bf.PoissonEmission()), np.round(LEVELS**2)),
     "given": lambda: bf.laplace(bf.grid(3, 3), np.zeros(21), engine=bf.Bethe()),
 }
 
@@ -349,3 +357,25 @@ def test_profiles_are_saved_as_they_are(tmp_path):
     np.testing.assert_array_equal(other.sample(100, 3), posterior.sample(100, 3))
     pd.testing.assert_frame_equal(other.summary(), posterior.summary())
     assert other.record.correction.kind == "profile"
+
+
+def test_a_hidden_field_that_is_not_whole(tmp_path):
+    """Files that say of a hidden field what cannot be: the content is changed and signed again."""
+    MADE["hidden chain"]().save(tmp_path / "p.bf")
+    with zipfile.ZipFile(tmp_path / "p.bf") as archive:
+        header = json.loads(archive.read("header.json"))
+        rest = {name: archive.read(name) for name in archive.namelist() if name != "header.json"}
+    changes = [('"labels": 2', '"labels": 3'), ('"states": 2', '"states": null'), ('"labels": 2', '"labels": 90000000')]
+    for before, after in changes:
+        text = json.dumps(header["content"], ensure_ascii=False, sort_keys=True)
+        assert before in text
+        count = -1 if after.endswith("0") else 1
+        content = json.loads(text.replace(before, after, count))
+        plain = json.dumps(content, ensure_ascii=False, sort_keys=True, allow_nan=False)
+        changed = {**header, "content": content, "sha256": hashlib.sha256(plain.encode()).hexdigest()}
+        with zipfile.ZipFile(tmp_path / "q.bf", "w") as archive:
+            archive.writestr("header.json", json.dumps(changed))
+            for name, data in rest.items():
+                archive.writestr(name, data)
+        with pytest.raises(bf.InvalidInput, match=r"cannot read .*q\.bf"):
+            bf.load(tmp_path / "q.bf")

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg
 
+from bayesfield.correction.chain_draws import ChainDraws, Fold, judge_draws
 from bayesfield.correction.importance import heavy, log_posteriors
 from bayesfield.learning.search.optimum import QUIET, Iteration, Progress
 from bayesfield.types import FloatArray
@@ -33,24 +34,10 @@ if TYPE_CHECKING:
 FEW = 24  # parameters up to which moves go along ellipses
 _ROUNDS = 6  # of warm-up, each with a new mean and covariance
 _ENOUGH = 5  # states for each parameter, from which a covariance is taken
-_DRIFT = 4.5  # standard errors between the halves: a false alarm in 150,000 for each figure
 _HALVINGS = 60  # of the bracket of a slice, after which a chain stays where it is
 _ACCEPTED = 0.8  # share of Hamiltonian moves, by the length of their steps
 _QUARTER = np.pi / 2  # of a period of a standard normal: where a move has forgotten its beginning
 _LONGEST = 128  # steps of a Hamiltonian move
-
-
-class ChainDraws(NamedTuple):
-    """points: (S, F). effective: how many independent draws they are worth, of the worst parameter's mean. error:
-    Monte-Carlo error of the means, root mean square in sd. drift: largest difference of the halves' means or spreads
-    in standard errors. settled: whether that is small. evaluations: of the objective."""
-
-    points: FloatArray
-    effective: float
-    error: float
-    drift: float
-    settled: bool
-    evaluations: int
 
 
 class _Budget:
@@ -89,7 +76,6 @@ class _Reference:
         return result
 
 
-Fold = Callable[[FloatArray], FloatArray]
 Walk = Callable[[_Budget, FloatArray, _Reference, int, np.random.Generator, bool], Iterator[tuple[FloatArray, float]]]
 
 
@@ -140,29 +126,12 @@ def _collected(
         made = [p for p, _ in walk(budget, points, reference, moves, rng, False)]
         points = made[-1]
         kept += made if fold is None else list(fold(np.array(made)))
-        judged = _judged(np.array(kept), budget.spent)
+        judged = judge_draws(np.array(kept), budget.spent)
         if budget.over or (judged.settled and judged.effective >= goal):
             return judged
         if not judged.settled:
             kept = kept[len(kept) // 2 :]
         moves = len(kept)
-
-
-def _judged(kept: FloatArray, spent: int) -> ChainDraws:
-    """kept: (moves, chains, F)."""
-    moves, chains, size = kept.shape
-    flat = kept.reshape(-1, size)
-    mean, variance = flat.mean(axis=0), np.maximum(flat.var(axis=0), 1e-300)
-    error = kept.mean(axis=0).std(axis=0, ddof=1) / np.sqrt(chains)  # chains are independent
-    half = moves // 2
-    drifts = []
-    for figure in (kept, (kept - mean) ** 2):
-        change = figure[:half].mean(axis=0) - figure[half:].mean(axis=0)
-        drifts.append(np.abs(change.mean(axis=0)) / np.maximum(change.std(axis=0, ddof=1) / np.sqrt(chains), 1e-300))
-    drift = float(np.max(drifts, initial=0.0))
-    effective = float(np.min(variance / np.maximum(error**2, 1e-300), initial=float(len(flat))))
-    rms = float(np.sqrt(np.mean(error**2 / variance))) if size else 0.0
-    return ChainDraws(flat, min(effective, float(len(flat))), rms, drift, drift < _DRIFT, spent)
 
 
 def _factor(covariance: FloatArray) -> FloatArray:

@@ -14,10 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import linalg
 
+from bayesfield import parallel
+from bayesfield.correction.chain_draws import Fold
 from bayesfield.correction.chains import FEW, run_chains
 from bayesfield.correction.cumulants import Corrected, SkewedMarginals, corrected
 from bayesfield.correction.importance import heavy, propose, trusted, weigh
 from bayesfield.correction.marginals import DrawnMarginals
+from bayesfield.correction.tabled import tabled
+from bayesfield.correction.tempering import tempered
 from bayesfield.learning.precision.dense import DensePrecision
 from bayesfield.learning.search.optimum import QUIET, Progress
 from bayesfield.types import FloatArray
@@ -33,6 +37,7 @@ MOST = 500  # parameters of a posterior that is made of draws
 _LEAST = 2048  # draws with which to begin at all
 _GOALS = {"few": 10_000.0, "many": 2000.0}  # effective draws: P(λ > 0) to 0.005 (less, for even points), and to 0.01
 _CHAIN_GOALS = {"few": 30_000.0, "many": 4000.0}  # the same without even points
+_TEMPERED = 1000.0  # … of chains at a ladder of temperatures, of the worst mean or sd: sds to 2.2 %
 _CHAINS = {"few": 1024, "many": 64}
 _NAMED = 128  # chains among modes that are images of one another: fewer, which go further
 _MARGIN = 1.5  # times the draws that just reach the goal
@@ -66,6 +71,9 @@ def drawn(
             reason = f"{count:,} draws with importance weights, k = {weighted.k:.2f}"
             error = 1.0 / np.sqrt(weighted.effective)
             return _made(made, mode, laplace, weighted.effective, error, True, reason)
+    climbed = _by_tempering(objective, mode, laplace, evaluations, fold, rng, progress)
+    if climbed is not None:
+        return climbed
     if evaluations < CHAINED or (amount == "many" and objective.prior.tails is not None):
         return None
     chains = _CHAINS[amount] if group is None else _NAMED
@@ -78,12 +86,43 @@ def drawn(
     run = run_chains(objective, first, mean, covariance, goal, left, rng, progress, fold)
     if run is None:
         return None
-    rows = min(len(run.points), _ROWS, max(_KEPT // size, _LEAST))
-    kept = run.points[np.linspace(0, len(run.points) - 1, rows).astype(np.int64)]
-    made = DrawnMarginals(kept, np.full(rows, 1.0 / rows))
+    made = _thinned(run.points)
     reason = f"{chains:,} chains " + ("along ellipses" if amount == "few" else "by Hamiltonian moves")
     reason += f", each draw named as near the mode as its {len(group)} images allow" if group is not None else ""
     return _made(made, mode, laplace, run.effective, run.error, run.settled, reason)
+
+
+def _by_tempering(
+    objective: Objective,
+    mode: FloatArray,
+    laplace: Precision,
+    evaluations: int,
+    fold: Fold | None,
+    rng: np.random.Generator,
+    progress: Progress,
+) -> Corrected | None:
+    """By chains at a ladder of temperatures, where something is hidden and a table of all joint states is small; None
+    elsewhere, and where as much work as so many of the engine's evaluations are does not suffice."""
+    prior = objective.prior
+    table = tabled(objective) if objective.hidden and prior.independent and prior.tails is None else None
+    if table is None or prior.fixed is not None:
+        return None
+    most = int(evaluations * objective.price().each / table.price)
+    with parallel.single_blas():  # small products by the million
+        found = tempered(table, prior, _TEMPERED, most, rng, fold, progress)
+    if found is None:
+        return None
+    reason = f"chains at {found.rungs} temperatures between prior and posterior"
+    reason += ", each draw named by the image that is nearest to the mode" if fold is not None else ""
+    run = found.draws
+    return _made(_thinned(run.points), mode, laplace, run.effective, run.error, run.settled, reason)
+
+
+def _thinned(points: FloatArray) -> DrawnMarginals:
+    """Every so manieth draw, as many as are kept."""
+    rows = min(len(points), _ROWS, max(_KEPT // points.shape[1], _LEAST))
+    kept = points[np.linspace(0, len(points) - 1, rows).astype(np.int64)]
+    return DrawnMarginals(kept, np.full(rows, 1.0 / rows))
 
 
 def _between(points: FloatArray, mode: FloatArray, images: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -215,10 +215,11 @@ class HiddenLattice(HiddenEstimator):
 
     p(z) ∝ exp(β Σ [z_i = z_j]) over neighbours (a Potts field), and each site's value depends on its label alone. X:
     one image (rows, columns), or several of one shape (N, rows, columns); NaN where a value is missing (it is summed
-    over).
+    over). With channels=True there is one axis more, the last: (rows, columns, channels), such as red, green and blue.
 
-    n_labels: how many. emission: "gaussian" (of each label a mean and an sd), "student", "poisson", "categorical", or
-    an object with options such as bf.GaussianEmission(shared_sd=True). neighbours: 4, 8, or a list of offsets
+    n_labels: how many. emission: "gaussian" (of each label a mean and an sd), "student", "poisson", "categorical", an
+    object with options such as bf.GaussianEmission(shared_sd=True), or a list with one for each channel; channels are
+    independent given the label. channels: whether X has several values a site. neighbours: 4, 8, or a list of offsets
     (rows, columns). mask: (rows, columns), True at the sites that are part of the field; others have label −1. prior:
     None, which is weak, at the scale of the data; a variance; or a prior over all parameters. correction, time_limit:
     as in ``bf.fit``. n_draws: of the parameters, that answers average over. random_state: an int, the seed of all
@@ -235,6 +236,7 @@ class HiddenLattice(HiddenEstimator):
         emission: Any = "gaussian",
         neighbours: Any = 4,
         mask: Any = None,
+        channels: bool = False,
         prior: Prior | float | None = None,
         correction: Correction = "auto",
         n_draws: int = 20,
@@ -246,6 +248,7 @@ class HiddenLattice(HiddenEstimator):
         self.emission = emission
         self.neighbours = neighbours
         self.mask = mask
+        self.channels = channels
         self.prior = prior
         self.correction = correction
         self.n_draws = n_draws
@@ -257,7 +260,7 @@ class HiddenLattice(HiddenEstimator):
         """The posterior of all parameters. y: not used."""
         if not isinstance(self.n_labels, int | np.integer) or self.n_labels < 2:
             raise InvalidInput(f"n_labels is a whole number of at least 2; got {self.n_labels!r}")
-        images = _images(X)
+        images = _images(X, self.channels)
         field = HiddenField(self._law(images), as_emission(self.emission))
         self._shape = images.shape
         self.posterior_ = fit_hidden(
@@ -276,20 +279,20 @@ class HiddenLattice(HiddenEstimator):
         """p(label | image), (…, n_labels) for the sites of X, averaged over the posterior; NaN outside the mask."""
         images, model = self._asked(X)
         p = field_probabilities(model, self._points(), self._rows(images), self._seed)
-        return self._back(p, images, np.nan).reshape(*np.shape(X), -1)
+        return self._back(p, images, np.nan).reshape(*self._sites(X), -1)
 
     def predict(self, X: Any) -> IntArray:
-        """The likeliest label of every site, like X, so that as few as possible are wrong; −1 outside the mask."""
+        """The likeliest label of every site of X, so that as few as possible are wrong; −1 outside the mask."""
         p = self.predict_proba(X)
         return np.where(np.isnan(p[..., 0]), -1, p.argmax(axis=-1))
 
     def doubt(self, X: Any) -> FloatArray:
-        """1 − p of the likeliest label of every site, like X."""
+        """1 − p of the likeliest label of every site of X."""
         result: FloatArray = 1.0 - self.predict_proba(X).max(axis=-1)
         return result
 
     def impute(self, X: Any) -> FloatArray:
-        """X with what is expected in every missing pixel, given the others."""
+        """X with what is expected in every missing value, given the others."""
         images, model = self._asked(X)
         rows = self._rows(images)
         p = field_probabilities(model, self._points(), rows, self._seed)
@@ -299,7 +302,7 @@ class HiddenLattice(HiddenEstimator):
     def score_samples(self, X: Any) -> FloatArray:
         """log p(image | the posterior's mean), (N,), in nats; of large images by chains, within about a nat."""
         check_is_fitted(self, "posterior_")
-        images, here = _images(X), self.posterior_.mean
+        (images, _), here = self._asked(X), self.posterior_.mean
         models = [(one[None], self._model(one[None])) for one in images]
         return np.array([field_log_likelihood(m, here, self._rows(one), self._seed) for one, m in models])
 
@@ -314,17 +317,21 @@ class HiddenLattice(HiddenEstimator):
         here = self.posterior_.sample_predictive(1, rng)[0]
         law = potts_lattice([np.ones(shape, dtype=np.bool_)], int(self.n_labels), self.neighbours)
         y, labels = new_field(HiddenModel(law, self._fitted.emitted), here, rng)
-        return y[:, 0].reshape(shape), labels.reshape(shape)
+        values = y.reshape(*shape, -1)
+        return values if self.channels else values[:, :, 0], labels.reshape(shape)
 
     def plot(self, X: Any) -> Any:
-        """A picture of one image (rows, columns): its values, its labels, and how far they are in doubt."""
+        """A picture of one image (rows, columns): its values (of several channels their mean), its labels, and how far
+        they are in doubt."""
         from bayesfield.plots.images import labels_and_doubt
 
-        if np.ndim(X) != 2:
+        if len(self._sites(X)) != 2:
             raise InvalidInput(f"a picture is of one image, (rows, columns); got shape {np.shape(X)}")
         p = self.predict_proba(X)
         labels = np.where(np.isnan(p[..., 0]), np.nan, p.argmax(axis=-1))
-        return labels_and_doubt(np.asarray(X, dtype=np.float64), labels, 1.0 - p.max(axis=-1))
+        values = np.asarray(X, dtype=np.float64)
+        shown = values.mean(axis=-1) if self.channels else values
+        return labels_and_doubt(shown, labels, 1.0 - p.max(axis=-1))
 
     # --- images and their sites ---------------------------------------------------------------------------------
 
@@ -344,13 +351,19 @@ class HiddenLattice(HiddenEstimator):
 
     def _asked(self, X: Any) -> tuple[FloatArray, HiddenModel]:
         check_is_fitted(self, "posterior_")
-        images = _images(X)
+        images = _images(X, self.channels)
+        if images.shape[3] != self._shape[3]:
+            raise InvalidInput(f"the images learnt from have {self._shape[3]} channels, these have {images.shape[3]}")
         return images, self._model(images)
+
+    def _sites(self, X: Any) -> tuple[int, ...]:
+        shape: tuple[int, ...] = np.shape(X)
+        return shape[:-1] if self.channels else shape
 
     def _model(self, images: FloatArray) -> HiddenModel:
         """The fitted one for these images."""
         fitted: HiddenModel = self._fitted
-        if self._shape == images.shape:
+        if self._shape[:3] == images.shape[:3]:
             return fitted
         return HiddenModel(self._law(images), fitted.emitted)
 
@@ -359,30 +372,34 @@ class HiddenLattice(HiddenEstimator):
 
     def _inside(self, images: FloatArray) -> BoolArray:
         if self.mask is None:
-            return np.ones(images.shape[1:], dtype=np.bool_)
+            return np.ones(images.shape[1:3], dtype=np.bool_)
         mask = np.asarray(self.mask)
-        if mask.dtype.kind != "b" or mask.shape != images.shape[1:] or not mask.any():
-            raise InvalidInput(f"mask is True and False of the images' shape {images.shape[1:]}, with some True")
+        if mask.dtype.kind != "b" or mask.shape != images.shape[1:3] or not mask.any():
+            raise InvalidInput(f"mask is True and False of the images' shape {images.shape[1:3]}, with some True")
         return mask
 
     def _rows(self, images: FloatArray) -> FloatArray:
-        """The sites' values, (n, 1)."""
-        return images[:, self._inside(images)].reshape(-1, 1)
+        """The sites' values, (n, channels)."""
+        return images[:, self._inside(images)].reshape(-1, images.shape[3])
 
     def _back(self, values: FloatArray, images: FloatArray, outside: float) -> FloatArray:
         """(n, …) as (N, rows, columns, …)."""
-        result = np.full((*images.shape, values.shape[1]), outside)
+        result = np.full((*images.shape[:3], values.shape[1]), outside)
         result[:, self._inside(images)] = values.reshape(len(images), -1, values.shape[1])
         return result
 
 
-def _images(X: Any) -> FloatArray:
-    """(N, rows, columns) of numbers."""
+def _images(X: Any, channels: bool) -> FloatArray:
+    """(N, rows, columns, channels) of numbers."""
     try:
         values = np.asarray(as_table(X), dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInput("an image is an array of numbers, NaN where they are missing") from None
-    values = values[None] if values.ndim == 2 else values
-    if values.ndim != 3 or min(values.shape) < 1 or values[0].size < 2:
-        raise InvalidInput(f"X is one image (rows, columns) or several (N, rows, columns); got shape {np.shape(X)}")
-    return values
+    own = values if channels else values[..., None]
+    own = own[None] if own.ndim == 3 else own
+    if own.ndim != 4 or min(own.shape) < 1 or own[0, :, :, 0].size < 2:
+        wanted = "(rows, columns, channels) or several (N, rows, columns, channels)"
+        if not channels:
+            wanted = "(rows, columns) or several (N, rows, columns); channels=True is for several values a site"
+        raise InvalidInput(f"X is one image {wanted}; got shape {values.shape}")
+    return own

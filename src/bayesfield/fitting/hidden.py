@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesfield import parallel
 from bayesfield.fitting.pipeline import fit_objective
 from bayesfield.fitting.planning.request import Correction, request
 from bayesfield.inference.contract import Engine
@@ -61,7 +62,8 @@ def fit_hidden(
     )  # fmt: skip
     objective = read_hidden(model, values, lengths, asked.prior)
     first = labels_start if objective.emits else partial(hidden_start, rng=0)
-    return fit_objective(model, starting(objective, first), asked)
+    with parallel.single_blas():  # products of 10⁵ rows and few columns: two threads take ten times as long where busy
+        return fit_objective(model, starting(objective, first), asked)
 
 
 def read_hidden(model: HiddenModel, y: FloatArray, lengths: Any, prior: Prior) -> Objective:

@@ -21,6 +21,10 @@ from bayesfield.inference.trees.junction_tree import Exact
 from bayesfield.learning.search.optimum import Iteration, Start, Starts
 from bayesfield.model.adaptive_prior import ARD, Cauchy, Templates
 from bayesfield.model.conditional import CRF, Seen
+from bayesfield.model.emissions.emitted import Emitted
+from bayesfield.model.emissions.families import CategoricalEmission, GaussianEmission, PoissonEmission, StudentEmission
+from bayesfield.model.emissions.hidden import HiddenModel
+from bayesfield.model.emissions.laws import FieldLaw, MarkovChain
 from bayesfield.model.field import FactorBlock, RandomField, as_states
 from bayesfield.model.prior import Normal, Prior
 from bayesfield.model.smooth.prior import Smooth
@@ -35,6 +39,8 @@ KINDS: dict[str, Any] = {
         *(ARD, Cauchy, Normal, Smooth, Templates),
         *(Certificate, Check, CorrectionRecord, FitRecord, Iteration, Plan, PriorRecord, Start, Starts, Status),
         *(DrawnMarginals, FactorBlock, ProfiledMarginals, SkewedMarginals),
+        *(CategoricalEmission, GaussianEmission, PoissonEmission, StudentEmission),
+        *(Emitted, FieldLaw, HiddenModel, MarkovChain),
     )
 }
 _NUMBERS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -124,7 +130,27 @@ def _tagged(value: dict[str, Any], arrays: list[Any], inside: Any) -> Any:
         return _field_of(own)
     if value["kind"] == "CRF":
         return _crf_of(own)
-    return _record_of(KINDS[value["kind"]], own)
+    made = _record_of(KINDS[value["kind"]], own)
+    if isinstance(made, HiddenModel):
+        _check_hidden(made)
+    return made
+
+
+def _check_hidden(model: HiddenModel) -> None:
+    """Labels of one number, an emission for each column with a name, and no more parameters than fit in memory."""
+    law, emitted = model.law, model.emitted
+    K, columns = float(law.labels), len(emitted.families)
+    if K < 2 or emitted.labels != law.labels or not 0 < columns == len(emitted.names):
+        raise InvalidInput("its hidden field is not whole")
+    if isinstance(law, FieldLaw) and ({len(s) for s in law.field.states} != {law.labels} or law.field.hidden):
+        raise InvalidInput("its hidden field has variables that are none of its labels")
+    if any(isinstance(f, CategoricalEmission) and not 0 < (f.states or 0) < _LARGEST for f in emitted.families):
+        raise InvalidInput("its hidden field has an emission of no categories")
+    each = [float(f.states or 0) if isinstance(f, CategoricalEmission) else 2.0 for f in emitted.families]
+    size = K * (K + sum(each))
+    memory.require(
+        Cost(size, 200 * size, f"a hidden field of {K:.3g} labels"), "its field", "Read it where there is more."
+    )
 
 
 def _record_of(kind: Any, own: dict[str, Any]) -> Any:

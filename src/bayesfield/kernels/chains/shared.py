@@ -59,3 +59,25 @@ def backward(ptr: IntArray, psi: FloatArray, M: FloatArray, c: FloatArray, b: Fl
                         x += M[i, j] * v[t + 1, j]
                 b[t, i] = x
                 v[t, i] = psi[t, i] * x * inverse
+
+
+@jit
+def expected(ptr: IntArray, psi: FloatArray, M: FloatArray, a: FloatArray, c: FloatArray, moves: FloatArray) -> None:
+    """After ``forward``: marginals in the place of psi, and the sums of pairs (K, K), less their factor M, in moves."""
+    K = psi.shape[1]
+    b, v = np.empty(K), np.empty(K)
+    for s in range(len(ptr) - 1):
+        for t in range(ptr[s + 1] - 1, ptr[s] - 1, -1):
+            inverse = 1.0 / c[t]
+            last = t == ptr[s + 1] - 1
+            for i in range(K):
+                x = 1.0
+                if not last:
+                    x = 0.0
+                    for j in range(K):
+                        x += M[i, j] * v[j]
+                        moves[i, j] += a[t, i] * v[j]
+                b[i] = x
+            for i in range(K):
+                v[i] = psi[t, i] * b[i] * inverse
+                psi[t, i] = a[t, i] * b[i]

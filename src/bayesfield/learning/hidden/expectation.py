@@ -36,7 +36,7 @@ def hidden_start(objective: Objective, rng: Any = 0) -> FloatArray:
     here = model.ordered(np.concatenate([law, phase.views.maximised(soft, None)]))
     before = -np.inf
     for _ in range(_STEPS):
-        found = phase.marginals(here)
+        found = phase.means(here)
         value = float(found.log_z.sum())
         if not found.finite or value - before < _SLOW:
             break

@@ -18,6 +18,7 @@ from scipy import special
 from bayesfield.types import BoolArray, FloatArray, InvalidInput
 
 _NARROW = 1e-3  # of the data's sd: no label's sd starts below it
+_FARTHEST, _ROOM = 1e75, 700.0  # standardised residuals, and exponents, beyond which powers are no numbers
 _HALF = 0.5  # of an observation that every state has in a start
 _LOG_TAU = float(np.log(2.0 * np.pi))
 
@@ -432,7 +433,10 @@ class _StudentView(View):
         return np.column_stack([mu, 0.5 * np.log(np.maximum(variance, least))])
 
     def standardised(self, local: FloatArray) -> FloatArray:
-        result: FloatArray = (self.y[:, None] - local[:, 0]) * np.exp(-local[:, 1])
+        """z, within what has a fourth power: a step of a search may go far beyond, and is then shortened."""
+        with np.errstate(over="ignore"):
+            z = (self.y[:, None] - local[:, 0]) * np.exp(np.minimum(-local[:, 1], _ROOM))
+        result: FloatArray = np.clip(z, -_FARTHEST, _FARTHEST)
         return result
 
 

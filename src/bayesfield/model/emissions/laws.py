@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from scipy import special
 
 from bayesfield.model.field import FactorBlock, RandomField, as_states
 from bayesfield.model.lattices import offsets_of, pairs_at
@@ -88,7 +87,7 @@ class MarkovChain(Law):
         w = np.zeros((self.labels, self.labels))
         w[self._pairs] = parameters[self.n_initial :]
         first = parameters[: self.n_initial] if self.n_initial else np.zeros(self.labels)
-        return first - special.logsumexp(first), w - special.logsumexp(w, axis=1, keepdims=True)
+        return first - np.logaddexp.reduce(first), w - np.logaddexp.reduce(w, axis=1)[:, None]
 
     def from_counts(self, first: FloatArray, moves: FloatArray) -> FloatArray:
         """The parameters that make expected starts (K,) and transitions (K, K) likeliest, half a one added to each."""
