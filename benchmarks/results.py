@@ -12,7 +12,7 @@ def write(folder: Path, name: str, reports: list[Report], machine: str, some: bo
     path = folder / f"{name}.md"
     before = path.read_text(encoding="utf-8") if some and path.exists() else ""
     kept = re.split(r"(?m)^(?=\*\*)", before.rpartition("\nPython ")[0])
-    parts = {part.partition("\n")[0]: part for part in kept if part.strip()}
+    parts = {part.partition("\n")[0]: part.rstrip() + "\n" for part in kept if part.strip()}
     parts |= {f"**{report.title}**": _markdown(report) for report in reports}
     path.write_text("\n".join([*parts.values(), f"{machine}.", ""]), encoding="utf-8")
     if name == "scale":
@@ -23,7 +23,7 @@ def _markdown(report: Report) -> str:
     head = [f"**{report.title}**", "", "| " + " | ".join(report.columns) + " |"]
     rule = "|" + "|".join(["---"] + ["---:"] * (len(report.columns) - 1)) + "|"
     rows = ["| " + " | ".join(text_of(cell) for cell in row) + " |" for row in report.rows]
-    return "\n".join([*head, rule, *rows, "", *(f"{note}.\n" for note in report.notes)])
+    return "\n".join([*head, rule, *rows, "", *(f"{note}.\n" for note in report.notes)]).rstrip() + "\n"
 
 
 def _growth(path: Path, report: Report) -> None:
