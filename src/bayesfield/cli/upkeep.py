@@ -34,7 +34,10 @@ _AGREE = 1e-9  # how far two exact computations may be apart
 
 @app.command()
 def warmup(as_json: Json = False) -> None:
-    """Compile what the first fits of common models would compile: some two minutes, once after installation."""
+    """Compile what the first fits of common models would compile: some two minutes, once after installation.
+
+    Example: bayesfield warmup
+    """
     spent, begun = {}, time.perf_counter()
     with progress("compiling", "what is compiled is kept") as tell, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -50,7 +53,10 @@ def warmup(as_json: Json = False) -> None:
 
 @app.command()
 def doctor(as_json: Json = False) -> None:
-    """What is installed and how much the machine allows; and a self-test of two seconds, once kernels are compiled."""
+    """What is installed and how much the machine allows; and a self-test of two seconds, once kernels are compiled.
+
+    Example: bayesfield doctor
+    """
     found = {
         "bayesfield": bf.__version__,
         "python": platform.python_version(),
