@@ -78,7 +78,7 @@ def differences(value, here, step=1e-4):
 def written_out(q, labels, distance):
     """Terms of one and two labels of θᵀs − (Mb)ᵀs + ½ sᵀMs, from the definition: s is a sum of one-hot vectors, each of
     one label or of a pair of labels."""
-    labels, (T, K) = np.asarray(labels), q.node.shape
+    labels, (T, K) = np.asarray(labels, dtype=np.int64), q.node.shape
     linear = q.M @ q._mean()
     atoms = [({t}, t * K + labels[t]) for t in range(T)]
     for (i, j), w in zip(q.pairs, q.which, strict=True):

@@ -418,7 +418,10 @@ def test_the_window_by_the_names_of_inputs(inputs, window):
         (("fit", "none.json", "--model", "ising", "--out", "x"), "none.json"),
         (("fit", "lists.json", "--model", "ising", "--out", "x"), "lists.json"),
         (("compare", "lists.json", "--model", "ising", "--model", "potts", "--graph", "complete"), "lists.json"),
-        (("convert", "tagger", "x.uai"), "is of a CRF and written as .csv, .tsv, .parquet, .json; got 'x.uai'"),
+        (
+            ("convert", "tagger", "x.uai"),
+            "is of a CRF and written as .csv, .tsv, .csv.gz, .tsv.gz, .parquet, .json; got 'x.uai'",
+        ),
         (("convert", "tagger", "x.graphml"), "is of a CRF"),
     ],
 )

@@ -34,8 +34,8 @@ def test_an_interrupt_leaves_what_there_is(capfd):
     assert signal.getsignal(signal.SIGINT) is before
 
     def again(step):
-        os.kill(os.getpid(), signal.SIGINT)
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
         bf.fit(field, X, watch=again, verbose=True)

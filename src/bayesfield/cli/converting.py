@@ -18,7 +18,7 @@ from bayesfield.cli.waiting import doing
 from bayesfield.formats import tables
 from bayesfield.formats.conll import read_conll
 from bayesfield.formats.fasta import read_fasta
-from bayesfield.formats.frames import ENDINGS, is_table, names_text, read_frame, write_frame
+from bayesfield.formats.frames import WRITTEN, is_table, names_text, read_frame, write_frame
 from bayesfield.formats.models import json_models, uai
 from bayesfield.outputs import write_text
 from bayesfield.types import InvalidInput
@@ -85,10 +85,10 @@ def _posterior(source: Path, target: Path) -> bf.Posterior:
         write_text(target, json.dumps(plain(content), ensure_ascii=False, indent=1) + "\n")
     elif ending in (".csv", ".tsv"):
         write_text(target, names_text(posterior.summary(), index=True, separator="\t" if ending == ".tsv" else ","))
-    elif is_table(target):
+    elif is_table(target, WRITTEN):
         write_frame(target, posterior.summary().reset_index())
     elif not isinstance(posterior.field, bf.RandomField):
-        raise _no_writer(source, target, ENDINGS, "is of a CRF and ")
+        raise _no_writer(source, target, WRITTEN, "is of a CRF and ")
     elif ending == ".graphml":
         write_text(target, "\n".join(nx.generate_graphml(_flat(bf.to_networkx(posterior)))) + "\n")
     else:
@@ -127,9 +127,9 @@ def _ends(*endings: str) -> Callable[[Path], bool]:
 
 _CHANGES: tuple[tuple[Callable[[Path], bool], Callable[[Path, Path], bf.Posterior | None], tuple[str, ...]], ...] = (
     (json_models.is_model, _model, (".uai", ".json")),
-    (is_table, _table, ENDINGS),
-    (_ends(*_ALIGNMENTS), _alignment, ENDINGS),
+    (is_table, _table, WRITTEN),
+    (_ends(*_ALIGNMENTS), _alignment, WRITTEN),
     (_ends(*_SENTENCES), _sentences, (".json", ".jsonl")),
-    (_ends(".bf"), _posterior, (*ENDINGS, ".graphml", ".uai")),
+    (_ends(".bf"), _posterior, (*WRITTEN, ".graphml", ".uai")),
     (_ends(".uai"), _model, (".uai", ".json")),
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from bayesfield.formats.frames import ENDINGS, is_table
+from bayesfield.formats.frames import WRITTEN, is_table
 from bayesfield.formats.tables import open_folder
 from bayesfield.types import InvalidInput
 
@@ -26,8 +26,8 @@ def refuse_file(path: Path | None) -> None:
 
 def refuse_table(path: Path | None) -> None:
     """Refuse a file that could not be written, or has the ending of no table."""
-    if path is not None and not is_table(path):
-        raise InvalidInput(f"a table is a file that ends in {', '.join(ENDINGS)}; got {str(path)!r}")
+    if path is not None and not is_table(path, WRITTEN):
+        raise InvalidInput(f"a table is a file that ends in {', '.join(WRITTEN)}; got {str(path)!r}")
     refuse_file(path)
 
 

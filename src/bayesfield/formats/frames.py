@@ -113,9 +113,9 @@ def _quoted(word: Any) -> Any:
     return f"'{word}" if isinstance(word, str) and word.startswith(_FORMULA) else word
 
 
-def is_table(path: str | Path) -> bool:
-    """Whether a name ends like a table's."""
-    return _suffix(path) in ENDINGS
+def is_table(path: str | Path, endings: tuple[str, ...] = ENDINGS) -> bool:
+    """Whether a name ends like a table's. endings: ``WRITTEN``, of those that can be written."""
+    return _suffix(path) in endings
 
 
 def _suffix(path: str | Path) -> str:
