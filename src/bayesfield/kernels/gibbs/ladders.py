@@ -17,13 +17,13 @@ from bayesfield.kernels.gibbs.scored import (
     Sweeps,
     draw,
     flush,
-    given_others,
     keep,
     keep_drawn,
     load,
     store,
     sums_of,
-    uniforms,
+    weigh,
+    weigh_two,
 )
 from bayesfield.kernels.jit import jit
 from bayesfield.types import FloatArray
@@ -89,7 +89,11 @@ def sweep_ladder(
                 counts, beta = count and r == levels - 1, np.float32(ladder.betas[r])
                 moved[:] = np.float32(0.0)
                 for i in range(n):
-                    given_others(f, i, beta, u[r], lane)
+                    sums_of(f.coupling[i], u[r], lane.sums)
+                    if f.states[i] == 2:
+                        weigh_two(f, i, beta, lane)
+                    else:
+                        weigh(f, i, beta, lane)
                     if counts:
                         keep(f, i, sweep % FLUSH, width, u[r, i], lane, kept, alone)
                     u_before[:] = u[r, i]
@@ -155,7 +159,7 @@ def _swap(step: float, r: int, width: int, u: np.ndarray, x: np.ndarray, energy:
     log a = (β_{r+1} − β_r)(θ(x_r) − θ(x_{r+1})).
     """
     total, taken = 0.0, np.zeros(WIDTH, dtype=np.bool_)
-    uniforms(lane)
+    _uniforms(lane.low, lane.high, lane.bits)
     for c in range(WIDTH):
         a = np.exp(min(0.0, step * (energy[r, c] - energy[r + 1, c])))
         if c < width:
@@ -175,3 +179,15 @@ def _exchange(taken: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
         one, other = low[c], high[c]
         low[c] = other if taken[c] else one
         high[c] = one if taken[c] else other
+
+
+@jit
+def _uniforms(low: np.ndarray, high: np.ndarray, bits: np.ndarray) -> None:
+    """From 1 to 2, as the bits of real numbers; the generators' words move on. Every
+    update of a site has these lines among its own, where a call would take 2 ns."""
+    for c in range(WIDTH):
+        s0, s1 = low[c], high[c]
+        bits[c] = np.int32(((s0 + s1) >> np.uint64(41)) | np.uint64(0x3F800000))
+        s1 ^= s0
+        low[c] = ((s0 << np.uint64(24)) | (s0 >> np.uint64(40))) ^ s1 ^ (s1 << np.uint64(16))
+        high[c] = (s1 << np.uint64(37)) | (s1 >> np.uint64(27))

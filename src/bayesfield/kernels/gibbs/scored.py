@@ -91,7 +91,11 @@ def sweep_scored(
         load(f, states, seeds, start, width, u, x, lane)
         for sweep in range(sweeps):
             for i in range(n):
-                given_others(f, i, _ONE, u, lane)
+                sums_of(f.coupling[i], u, lane.sums)  # not one function of all this: a call with records of arrays
+                if f.states[i] == 2:  # takes 2 ns an update, for it counts references to each
+                    weigh_two(f, i, _ONE, lane)
+                else:
+                    weigh(f, i, _ONE, lane)
                 if count:
                     keep(f, i, sweep % FLUSH, width, u[i], lane, kept, alone)
                 draw(f, i, u[i], x[i], lane)
@@ -138,17 +142,8 @@ def _exponential(z: np.ndarray, lane: ScoredLane) -> None:
 
 
 @jit
-def given_others(f: ScoredField, i: int, beta: np.float32, u: np.ndarray, lane: ScoredLane) -> None:
-    """S_i, p(x_i ≤ s | rest) into weight[s], and E[u_i | rest], at β times the potentials."""
-    sums_of(f.coupling[i], u, lane.sums)
-    if f.states[i] == 2:
-        _weigh_two(f, i, beta, lane)
-    else:
-        _weigh(f, i, beta, lane)
-
-
-@jit
-def _weigh(f: ScoredField, i: int, beta: np.float32, lane: ScoredLane) -> None:
+def weigh(f: ScoredField, i: int, beta: np.float32, lane: ScoredLane) -> None:
+    """p(x_i ≤ s | rest) into weight[s], and E[u_i | rest], at β times the potentials."""
     q = f.states[i]
     sums, most, weight, mean = lane.sums, lane.most, lane.weight, lane.mean
     most[:] = beta * f.alone[i, 0]
@@ -180,7 +175,7 @@ def _weigh(f: ScoredField, i: int, beta: np.float32, lane: ScoredLane) -> None:
 
 
 @jit
-def _weigh_two(f: ScoredField, i: int, beta: np.float32, lane: ScoredLane) -> None:
+def weigh_two(f: ScoredField, i: int, beta: np.float32, lane: ScoredLane) -> None:
     """The same for two states: p(x_i = 0 | rest) = 1 / (1 + exp(a_i(1) − a_i(0) + (u_i(1) − u_i(0)) S_i))."""
     a, low, high = f.alone[i, 1] - f.alone[i, 0], f.scores[i, 0], f.scores[i, 1]
     w, step = lane.weight[0], high - low
@@ -229,20 +224,14 @@ def keep_drawn(i: int, at: int, width: int, u: np.ndarray, lane: ScoredLane, kep
 
 
 @jit
-def uniforms(lane: ScoredLane) -> None:
-    """Into lane.real, from 1 to 2."""
+def draw(f: ScoredField, i: int, u: np.ndarray, x: np.ndarray, lane: ScoredLane) -> None:
+    """The first state up to which the probability is above a uniform number."""
     for c in range(WIDTH):
         s0, s1 = lane.low[c], lane.high[c]
         lane.bits[c] = np.int32(((s0 + s1) >> np.uint64(41)) | np.uint64(0x3F800000))
         s1 ^= s0
         lane.low[c] = ((s0 << np.uint64(24)) | (s0 >> np.uint64(40))) ^ s1 ^ (s1 << np.uint64(16))
         lane.high[c] = (s1 << np.uint64(37)) | (s1 >> np.uint64(27))
-
-
-@jit
-def draw(f: ScoredField, i: int, u: np.ndarray, x: np.ndarray, lane: ScoredLane) -> None:
-    """The first state up to which the probability is above a uniform number."""
-    uniforms(lane)
     u[:] = f.scores[i, 0]
     x[:] = _ZERO
     for s in range(f.states[i] - 1):
