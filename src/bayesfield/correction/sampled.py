@@ -144,13 +144,11 @@ class _SpreadChains:
         self.objective, self.z, self._begun = objective, z, begun
         self.fast = fast = objective.free.graph.binary_pairs
         self._many = z.shape[1] > _MANY
-        per_draw = max(2 * _PER_DRAW if fast and not self._many else _PER_DRAW, -(-engine.chains // len(z)))
+        cheap = fast and not self._many
+        per_draw = max(2 * _PER_DRAW if cheap else _PER_DRAW, -(-engine.chains // len(z)))
         chains = per_draw * len(z)
-        sweeps = min(
-            engine.sweeps,
-            max(_FEW_SWEEPS, (3 if fast and not self._many else 1) * engine.sweeps * engine.chains // chains),
-        )
-        snapshots = _SNAPSHOTS if fast and not self._many else 1
+        sweeps = min(engine.sweeps, max(_FEW_SWEEPS, (3 if cheap else 1) * engine.sweeps * engine.chains // chains))
+        snapshots = _SNAPSHOTS if cheap else 1
         enough = max(_STATES, _PER_PARAMETER * z.shape[1])
         self._every = max(1, min(chains // enough, per_draw // 8)) if self._many else 1
         self.engine = replace(engine, chains=chains, sweeps=sweeps, snapshots=snapshots, shrink=False)
